@@ -1,0 +1,27 @@
+// Package immutability judges how well an object is protected: lock modes, the moment a lock
+// ends, whether something may be deleted at a moment, and when a lock is due for extension.
+//
+// It asks no store; it only judges what a store answered. What a store did not answer counts
+// as protected when deleting and as unprotected when reporting.
+package immutability
+
+import "time"
+
+// Mode is how strongly a store refuses to delete or overwrite an object.
+type Mode string
+
+// The modes, weakest first.
+const (
+	ModeNone       Mode = "none"       // read back: there is no lock
+	ModeUnknown    Mode = "unknown"    // the store did not tell, or we may not ask
+	ModeAdvisory   Mode = "advisory"   // only this project refuses (local file system)
+	ModeGovernance Mode = "governance" // privileged identities can lift it
+	ModeCompliance Mode = "compliance" // nobody can lift it before it ends
+)
+
+// Retention is what a store told about one version of one object.
+type Retention struct {
+	Mode  Mode
+	Until time.Time // when the lock ends, by the store's clock; zero with ModeNone, or when only a hold protects
+	Hold  bool      // legal or event-based hold: protected until it is released, whatever Until says
+}
