@@ -1,0 +1,84 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"druid.internal/druid/internal/store"
+)
+
+// Run proves the contract of package store, one subtest per promise.
+func Run(t *testing.T, o Options) {
+	o.complete(t)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.run(t, o) })
+	}
+}
+
+// conformanceCase is one promise of the port. Each runs against a bucket of its own.
+type conformanceCase struct {
+	name string // a sentence
+	run  func(t *testing.T, o Options)
+}
+
+var cases = concat(
+	[]conformanceCase{{"the capabilities are as promised", capabilitiesAreAsPromised}},
+)
+
+func concat(groups ...[]conformanceCase) []conformanceCase {
+	var all []conformanceCase
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}
+
+func (o *Options) complete(t *testing.T) {
+	t.Helper()
+	if o.New == nil || o.NoBucket == nil || o.Outage == nil {
+		t.Fatal("Options need New, NoBucket and Outage")
+	}
+	if o.Want.ObjectLock && len(o.Lock) == 0 {
+		t.Fatal("Options.Want.ObjectLock needs Options.Lock")
+	}
+	if o.Want.Versions && o.Hide == nil {
+		t.Fatal("Options.Want.Versions needs Options.Hide")
+	}
+	if o.LockPeriod == 0 {
+		o.LockPeriod = time.Hour
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.OutageError == nil {
+		o.OutageError = store.ErrUnreachable
+	}
+	if o.LargeSize == 0 {
+		o.LargeSize = 24 << 20
+	}
+	if o.ManyKeys == 0 {
+		o.ManyKeys = 1100
+	}
+}
+
+// notProven says what this run could not show, so that no promise is skipped in silence.
+func notProven(t *testing.T, what string) {
+	t.Helper()
+	t.Logf("not proven here: %s", what)
+}
+
+func capabilitiesAreAsPromised(t *testing.T, o Options) {
+	got := o.New(t).Capabilities()
+	if got.Provider == "" || got.Location == "" {
+		t.Errorf("capabilities name neither provider nor location: %+v", got)
+	}
+	want := o.Want
+	if want.Location == "" {
+		want.Location = got.Location
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("capabilities (-want +got):\n%s", diff)
+	}
+}
