@@ -21,7 +21,7 @@ const (
 
 // Retention is what a store told about one version of one object.
 type Retention struct {
-	Mode  Mode
-	Until time.Time // when the lock ends, by the store's clock; zero with ModeNone, or when only a hold protects
-	Hold  bool      // legal or event-based hold: protected until it is released, whatever Until says
+	Mode  Mode      `json:"mode"`
+	Until time.Time `json:"until,omitzero"` // when the lock ends, by the store's clock; zero with ModeNone, or when only a hold protects
+	Hold  bool      `json:"hold,omitempty"` // legal or event-based hold: protected until it is released, whatever Until says
 }
