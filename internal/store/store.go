@@ -56,17 +56,21 @@ type PutOptions struct {
 // Reader is what restores and listings need. All methods may be called concurrently.
 type Reader interface {
 	// List calls fn for every version and marker of every key that starts with prefix+"/"
-	// (all keys for ""), keys ascending, versions of one key newest first. It stops at fn's
-	// first error and returns it unwrapped. A listing that could not be completed is an
-	// error, never a shorter listing. fn is called from one goroutine.
+	// (all keys for ""), keys ascending by their bytes, versions of one key newest first. It
+	// stops at fn's first error and returns it unwrapped. A listing that could not be
+	// completed is an error, never a shorter listing. fn is called from one goroutine, and
+	// may itself use the store; whether it meets what was added meanwhile is left open.
 	List(ctx context.Context, prefix string, fn func(Object) error) error
 
 	// Open streams n bytes from offset off; n < 0 means to the end. The caller closes. A
-	// stream that ends early returns io.ErrUnexpectedEOF from Read, never io.EOF.
+	// stream that ends early returns io.ErrUnexpectedEOF from Read, never io.EOF; so does a
+	// range that reaches beyond the end, from Open or Read. From off == size to the end is
+	// an empty stream. With v.ID == "" on a store with versions it reads the latest one.
+	// A marker has no content: ErrNotFound. The stream ends with ctx.
 	Open(ctx context.Context, v Version, off, n int64) (io.ReadCloser, error)
 
 	// Stat returns everything about a version. With v.ID == "" on a store with versions it
-	// describes the latest one.
+	// describes the latest one. For a marker it is ErrNotFound.
 	Stat(ctx context.Context, v Version) (Object, error)
 
 	Capabilities() Capabilities
@@ -81,22 +85,29 @@ type Store interface {
 	// (ErrUnknownOutcome). A body that fails with an error other than io.EOF must leave no
 	// object. Where the store can refuse (Capabilities.ConditionalPut) an existing key yields
 	// ErrExists, unless a marker hides it (then a further version appears, and readers settle
-	// which one counts). Memory used does not depend on the size.
+	// which one counts). Memory used does not depend on the size. The body is never closed,
+	// and not read any more once Put has returned. A failing body's error is wrapped.
+	//
+	// The returned object has at least its Version and Size.
 	Put(ctx context.Context, key string, body io.Reader, opts PutOptions) (Object, error)
 }
 
 // Deleter removes one version for good. Only the collector is given one.
 type Deleter interface {
-	// Delete removes exactly v. The store's refusal because of a lock or hold is
-	// *ImmutableError; removing what is already gone succeeds.
+	// Delete removes exactly v, be it content or a marker. The store's refusal because of a
+	// lock or hold is *ImmutableError; removing what is already gone succeeds. On a store
+	// with versions an empty v.ID is refused, because it would make a marker.
 	Delete(ctx context.Context, v Version) error
 }
 
 // The optional capabilities. A provider that has one implements the interface; ask with a
-// type assertion through As, which looks through decorators.
+// type assertion through As, which looks through decorators. Having the method is not yet
+// having the capability: where the bucket at hand cannot, the answer is ErrUnsupported.
 type (
 	// Extender lengthens the lock of a version in place and returns what was read back.
-	// Shortening is refused by the store or, where it is not, by the provider.
+	// Shortening is refused by the store or, where it is not, by the provider, with an
+	// *ImmutableError; the same date again succeeds. A version without a lock has none to
+	// lengthen: ErrUnsupported.
 	Extender interface {
 		Extend(ctx context.Context, v Version, until time.Time) (immutability.Retention, error)
 	}
@@ -110,6 +121,9 @@ type (
 	}
 	// Copier copies a version inside the store without moving its bytes through us. src may
 	// be in another bucket reached by the same credentials; ErrUnsupported means: stream it.
+	// It obeys the rules of Put; where the store cannot refuse an existing key during a copy,
+	// a further version appears, and never is one lost. The copy's lock is opts.Retention or
+	// the bucket's default, not the source's.
 	Copier interface {
 		Copy(ctx context.Context, from Reader, src Version, key string, opts PutOptions) (Object, error)
 	}
