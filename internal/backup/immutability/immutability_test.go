@@ -20,8 +20,11 @@ func someRetention(r *rand.Rand) *Retention {
 	}
 	words := append([]Mode{"", "locked", "COMPLIANCE"}, modes[:]...)
 	ret := &Retention{Mode: words[r.IntN(len(words))], Hold: r.IntN(6) == 0}
-	if r.IntN(4) > 0 {
+	switch r.IntN(4) {
+	case 0, 1:
 		ret.Until = noon.Add(time.Duration(r.Int64N(int64(400*time.Hour))) - 100*time.Hour)
+	case 2:
+		ret.Until = noon.Add(time.Duration(r.IntN(120)-60) * time.Minute)
 	}
 	if r.IntN(20) == 0 {
 		ret.Until = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
