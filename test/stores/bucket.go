@@ -1,0 +1,130 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+)
+
+// Protection is how a bucket treats what is written into it.
+type Protection string
+
+// The buckets tests need.
+const (
+	Unversioned Protection = "unversioned"
+	Versioned   Protection = "versioned"  // keeps versions, locks nothing
+	Lockable    Protection = "lockable"   // object lock without a default
+	Governance  Protection = "governance" // object lock, default GOVERNANCE
+	Compliance  Protection = "compliance" // object lock, default COMPLIANCE
+)
+
+// Protections lists them, weakest first.
+func Protections() []Protection {
+	return []Protection{Unversioned, Versioned, Lockable, Governance, Compliance}
+}
+
+// Client is an S3 client of the server, for arranging and attacking. It never retries.
+func (m *MinIO) Client(keys Keys) *s3.Client {
+	return s3.New(s3.Options{
+		Region:                     m.Region,
+		BaseEndpoint:               aws.String(m.Endpoint),
+		UsePathStyle:               true,
+		Credentials:                credentials.NewStaticCredentialsProvider(keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken),
+		RetryMaxAttempts:           1,
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported,
+		HTTPClient:                 &http.Client{Transport: &http.Transport{TLSClientConfig: m.CA.ClientTLS(), DisableKeepAlives: true}},
+		DisableLogOutputChecksumValidationSkipped: true,
+	})
+}
+
+// CreateBucket makes a bucket. days is the default retention; a day is the least S3 knows.
+func (m *MinIO) CreateBucket(ctx context.Context, name string, protection Protection, days int) error {
+	client := m.Client(m.Root)
+	in := &s3.CreateBucketInput{Bucket: &name}
+	if protection != Unversioned && protection != Versioned {
+		in.ObjectLockEnabledForBucket = aws.Bool(true)
+	}
+	if _, err := client.CreateBucket(ctx, in); err != nil {
+		return fmt.Errorf("create bucket %s: %w", name, err)
+	}
+	switch protection {
+	case Versioned:
+		_, err := client.PutBucketVersioning(ctx, &s3.PutBucketVersioningInput{Bucket: &name,
+			VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}})
+		if err != nil {
+			return fmt.Errorf("switch on versions of bucket %s: %w", name, err)
+		}
+	case Governance, Compliance:
+		_, err := client.PutObjectLockConfiguration(ctx, &s3.PutObjectLockConfigurationInput{Bucket: &name,
+			ObjectLockConfiguration: &types.ObjectLockConfiguration{
+				ObjectLockEnabled: types.ObjectLockEnabledEnabled,
+				Rule: &types.ObjectLockRule{DefaultRetention: &types.DefaultRetention{
+					Mode: types.ObjectLockRetentionMode(strings.ToUpper(string(protection))),
+					Days: aws.Int32(int32(max(days, 1))),
+				}},
+			}})
+		if err != nil {
+			return fmt.Errorf("set the default retention of bucket %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Assume returns temporary credentials that may do what the policy (JSON) allows and nothing else.
+func (m *MinIO) Assume(ctx context.Context, policy string) (Keys, error) {
+	client := sts.New(sts.Options{
+		Region:       m.Region,
+		BaseEndpoint: aws.String(m.Endpoint),
+		Credentials:  credentials.NewStaticCredentialsProvider(m.Root.AccessKeyID, m.Root.SecretAccessKey, ""),
+		HTTPClient:   &http.Client{Transport: &http.Transport{TLSClientConfig: m.CA.ClientTLS(), DisableKeepAlives: true}},
+	})
+	out, err := client.AssumeRole(ctx, &sts.AssumeRoleInput{
+		RoleArn: aws.String("arn:aws:iam::000000000000:role/test"), RoleSessionName: aws.String("test"),
+		Policy: &policy, DurationSeconds: aws.Int32(3600),
+	})
+	if err != nil {
+		return Keys{}, fmt.Errorf("assume a role with a policy of its own: %w", err)
+	}
+	return Keys{*out.Credentials.AccessKeyId, *out.Credentials.SecretAccessKey, *out.Credentials.SessionToken}, nil
+}
+
+// The policies of the least-privileged roles, as the documentation recommends them.
+
+// WriterPolicy allows writing and reading under prefix of the bucket, seeing the locks, and
+// nothing that deletes, extends or tags.
+func WriterPolicy(bucket, prefix string) string {
+	return policy(bucket, prefix,
+		[]string{"GetBucketLocation", "ListBucket", "ListBucketVersions", "GetBucketVersioning", "GetBucketObjectLockConfiguration", "ListBucketMultipartUploads"},
+		[]string{"PutObject", "GetObject", "GetObjectVersion", "GetObjectRetention", "GetObjectTagging", "GetObjectVersionTagging", "AbortMultipartUpload"})
+}
+
+// BlindWriterPolicy is WriterPolicy without the right to see locks: what an operator forgets.
+func BlindWriterPolicy(bucket, prefix string) string {
+	return policy(bucket, prefix,
+		[]string{"GetBucketLocation", "ListBucket", "ListBucketVersions", "GetBucketVersioning", "GetBucketObjectLockConfiguration", "ListBucketMultipartUploads"},
+		[]string{"PutObject", "GetObject", "GetObjectVersion", "GetObjectTagging", "GetObjectVersionTagging", "AbortMultipartUpload"})
+}
+
+// CollectorPolicy allows deleting versions that are no longer locked.
+func CollectorPolicy(bucket, prefix string) string {
+	return policy(bucket, prefix,
+		[]string{"GetBucketLocation", "ListBucket", "ListBucketVersions", "GetBucketVersioning", "GetBucketObjectLockConfiguration"},
+		[]string{"GetObject", "GetObjectVersion", "GetObjectRetention", "GetObjectLegalHold", "GetObjectTagging", "GetObjectVersionTagging", "DeleteObjectVersion", "DeleteObject"})
+}
+
+func policy(bucket, prefix string, onBucket, onObjects []string) string {
+	quote := func(actions []string) string {
+		return `"s3:` + strings.Join(actions, `","s3:`) + `"`
+	}
+	return fmt.Sprintf(`{"Version":"2012-10-17","Statement":[`+
+		`{"Effect":"Allow","Action":[%s],"Resource":["arn:aws:s3:::%s"]},`+
+		`{"Effect":"Allow","Action":[%s],"Resource":["arn:aws:s3:::%s/%s*"]}]}`,
+		quote(onBucket), bucket, quote(onObjects), bucket, prefix)
+}

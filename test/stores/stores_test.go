@@ -1,0 +1,65 @@
+package stores_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"druid.internal/druid/test/stores"
+)
+
+func TestAMissingServerIsNamedWithTheCommandThatInstallsIt(t *testing.T) {
+	t.Setenv("DRUID_TEST_CACHE", t.TempDir())
+	_, err := stores.StartMinIO(t.Context(), stores.MinIOOptions{})
+	want := "go run ./cmd/stores install minio"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want it to contain %q", err, want)
+	}
+}
+
+func TestMinIOAnswersOnlyToClientsThatTrustItsCA(t *testing.T) {
+	m := stores.RunMinIO(t)
+	if err := m.CreateBucket(t.Context(), "bucket", stores.Compliance, 1); err != nil {
+		t.Errorf("with the CA: %v", err)
+	}
+	if resp, err := http.Get(m.Endpoint); err == nil {
+		resp.Body.Close()
+		t.Error("a client without the CA connected")
+	}
+}
+
+func TestEtcdComesBackAfterAKillWithPortsAndDataKept(t *testing.T) {
+	e := stores.RunEtcd(t, stores.EtcdOptions{})
+	endpoint := e.Endpoint()
+	m := e.Members[0]
+	m.Kill()
+	if resp, err := http.Get(endpoint + "/health"); err == nil {
+		resp.Body.Close()
+		t.Fatal("it answers although it was killed")
+	}
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(m.DataDir + "/member/snap/db"); err != nil {
+		t.Error(err)
+	}
+	if err := e.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestThreeMembersWithTLSServe(t *testing.T) {
+	e := stores.RunEtcd(t, stores.EtcdOptions{Members: 3, TLS: true, QuotaBytes: 64 << 20, SnapshotCount: 100, CatchUpEntries: 50, AutoCompactionMode: "revision", AutoCompactionRetention: "10"})
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: e.ClientTLS, DisableKeepAlives: true}}
+	for _, m := range e.Members {
+		resp, err := client.Get(m.Endpoint + "/health")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", m.Name, resp.Status)
+		}
+	}
+}
