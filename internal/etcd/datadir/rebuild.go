@@ -1,0 +1,126 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"druid.internal/druid/internal/backup/snapshot"
+)
+
+// Options say what becomes of the source.
+type Options struct {
+	// TargetRevision is the last revision to keep; 0: all there are. It must be reachable.
+	TargetRevision snapshot.Revision
+	// TargetTime keeps what was received until then: revisions from the first one received
+	// later are dropped. The base is always kept whole. Zero: all there are.
+	TargetTime time.Time
+
+	// KeepHistory keeps every record, and the compact revision of the base.
+	KeepHistory bool
+	// CompactAt is the revision below which superseded records are dropped, as etcd's own
+	// compaction at that revision would. 0 means the last revision. It is raised to the base's own
+	// compact revision if it is lower. Ignored with KeepHistory.
+	CompactAt snapshot.Revision
+	// BumpRevision raises the last revision by so much after the replay and marks everything
+	// before as compacted, so that watchers list again instead of going back in time. 0: no.
+	BumpRevision int64
+
+	// LeaseTTL is the time to live, in seconds, given to leases that live keys refer to and of
+	// which nothing else is known; 0 means DefaultLeaseTTL.
+	LeaseTTL int64
+	// QuotaBytes is the etcd's backend quota; a NOSPACE alarm is dropped when the result is
+	// smaller. 0 means DefaultQuotaBytes.
+	QuotaBytes int64
+
+	// MemoryLimit bounds, in bytes, what the rebuild itself keeps in memory: tables, records
+	// waiting to be written, decoded batches. What exceeds it is spilled to ScratchDir. Decoders
+	// come on top, and the mapped base does not count. 0 means DefaultMemoryLimit.
+	MemoryLimit int64
+	// Parallel is how many deltas are decoded at the same time; 0 means one per processor.
+	Parallel int
+	// ScratchDir holds the unpacked base and spilled records while the rebuild runs. It must
+	// exist; a private directory is made in it and removed. Empty: beside the result.
+	ScratchDir string
+	// Progress, if set, is called from one goroutine at a time, often.
+	Progress func(Progress)
+}
+
+// The defaults of Options.
+const (
+	DefaultLeaseTTL    = 3600
+	DefaultQuotaBytes  = 2 << 30 // etcd's own
+	DefaultMemoryLimit = 512 << 20
+	MinMemoryLimit     = 32 << 20
+)
+
+// Phase is what a rebuild is doing.
+type Phase string
+
+// The phases, in their order.
+const (
+	ReadingBase   Phase = "reading the full snapshot"
+	ScanningBase  Phase = "scanning the full snapshot"
+	ReadingDeltas Phase = "replaying deltas"
+	Writing       Phase = "writing the database"
+	Verifying     Phase = "verifying the database"
+)
+
+// Progress is how far a rebuild is.
+type Progress struct {
+	Phase    Phase
+	Deltas   int               // deltas done
+	Events   int64             // events of deltas read
+	Revision snapshot.Revision // last one reached
+	Bytes    int64             // bytes of the base read, or of the database written or verified
+}
+
+// Report is what a rebuild did. Everything that a person should know before trusting the result
+// stands in it.
+type Report struct {
+	BaseRevision        snapshot.Revision // last revision found in the base; 1 for the empty store
+	BaseCompactRevision snapshot.Revision // -1: never compacted
+	BaseHashKVChecked   bool
+
+	Reached         snapshot.Revision // last revision replayed
+	Revision        snapshot.Revision // last revision of the result: Reached and the bump
+	CompactRevision snapshot.Revision // of the result; -1: never compacted
+	LastReceived    time.Time         // receive time of the last revision replayed; zero: not recorded
+
+	DeltasRead     int
+	Events         int64 // events replayed
+	EventsOverlap  int64 // events skipped because an earlier source has their revision
+	EventsBeyond   int64 // events skipped because they are beyond the target; not all are read
+	RecordsWritten int64
+	RecordsDropped int64 // superseded, or beyond the target in the base
+	Keys           int64 // keys alive at Reached
+	HashKV         snapshot.HashKV
+
+	DatabaseBytes int64
+	SpilledBytes  int64 // records and tables that did not fit into memory
+
+	LeasesFound []int64 // missing from the base, restored with the time to live recorded in deltas
+	LeasesMade  []int64 // missing everywhere, made with Options.LeaseTTL
+
+	AlarmsCleared []string
+	AlarmsKept    []string
+	AuthEnabled   bool   // changes of users and roles after the base are not in deltas
+	DowngradeTo   string // the base was taken during a downgrade to this version
+	// AbsentDeletes counts deletions of keys that did not exist. They change nothing, but a
+	// healthy etcd does not write them.
+	AbsentDeletes int64
+	// BaseIrregular counts records of the base that do not continue their key's history, and gaps
+	// between its revisions after its compact revision. They are kept as they are.
+	BaseIrregular int64
+}
+
+// Rebuild writes one new database file at out, which must not exist, from src. Members, raft
+// state and cluster version stay those of the base, so the result with [NewSnapshotReader] is a
+// full snapshot. The file is synced and verified; on error nothing is left at out.
+//
+// Errors: what is wrong with the base ([ErrBaseTruncated], [ErrBaseNoTrailer], [ErrBaseDigest],
+// [ErrNotEtcd], [ErrHashKV], boltfile.ErrCorrupt), between the sources ([*GapError],
+// [*OverlapError], [*OrderError], [*ChainError], [*TargetError]), and [ErrVerification].
+func Rebuild(ctx context.Context, src Source, o Options, out string) (*Report, error) {
+	return nil, errors.ErrUnsupported
+}

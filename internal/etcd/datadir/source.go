@@ -1,0 +1,39 @@
+package datadir
+
+import (
+	"io"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/etcd/codec"
+)
+
+// Source is what a database is rebuilt from.
+type Source struct {
+	// Base is an unpacked full snapshot: an etcd database file and its SHA-256 trailer. It is
+	// read once, to its end. Nil is the empty store, whose revision is 1.
+	Base     io.Reader
+	BaseName string // for messages
+	// BaseHashKV is what was recorded about the base. It is compared if the base really has that
+	// compact revision and reaches that revision; Report.BaseHashKVChecked tells.
+	BaseHashKV *snapshot.HashKV
+	// Deltas in the order of their revisions. They may overlap the base and each other.
+	Deltas []Delta
+}
+
+// Delta is one delta snapshot.
+type Delta struct {
+	Name string            // for messages
+	Last snapshot.Revision // the last revision it must have; 0: not known
+	// Open begins to read it. It is called at most once, from its own goroutine; several deltas
+	// are open at the same time. Errors of Open and of the Records come out of Rebuild wrapped
+	// with the Name.
+	Open func() (Records, error)
+}
+
+// Records yields the content of a delta; a [codec.DeltaReader] is one. Next returns io.EOF only
+// when the content turned out whole. Leases is asked after that.
+type Records interface {
+	Next() (*codec.Batch, error)
+	Leases() []codec.Lease
+	Close() error
+}
