@@ -250,7 +250,7 @@ func (f *Faulty) Stat(ctx context.Context, v store.Version) (store.Object, error
 	return o, nil
 }
 
-// errEnough ends the listing below a fault.
+// errEnough stops the store below a listing that a fault ends.
 var errEnough = errors.New("the fault has seen enough")
 
 // List implements store.Reader.
@@ -259,9 +259,10 @@ func (f *Faulty) List(ctx context.Context, prefix string, fn func(store.Object) 
 	if err != nil {
 		return err
 	}
-	told := 0
+	told, enough := 0, false
 	err = f.inner.List(ctx, prefix, func(o store.Object) error {
 		if fault.listing && told >= fault.bytes {
+			enough = true
 			return errEnough
 		}
 		told++
@@ -270,7 +271,7 @@ func (f *Faulty) List(ctx context.Context, prefix string, fn func(store.Object) 
 		}
 		return fn(o)
 	})
-	if errors.Is(err, errEnough) {
+	if enough {
 		err = fault.ending
 		if err != nil {
 			err = fmt.Errorf("list %s: after %d objects: %w", prefix, told, err)

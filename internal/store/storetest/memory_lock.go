@@ -110,6 +110,9 @@ func (m *Memory) Copy(ctx context.Context, from store.Reader, src store.Version,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !m.profile.Versions && m.latest(key) != nil {
+		return store.Object{}, fmt.Errorf("copy %s: %w", key, store.ErrExists)
+	}
 	return m.add(key, body, opts)
 }
 

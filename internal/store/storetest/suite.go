@@ -25,6 +25,7 @@ type conformanceCase struct {
 
 var cases = concat(
 	[]conformanceCase{{"the capabilities are as promised", capabilitiesAreAsPromised}},
+	putCases, readCases, listCases, versionCases, lockCases, failureCases,
 )
 
 func concat(groups ...[]conformanceCase) []conformanceCase {

@@ -1,0 +1,455 @@
+package storetest
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/store"
+)
+
+var lockCases = []conformanceCase{
+	{"an object without a lock is not said to have one", anObjectWithoutALock},
+	{"a lock is read back exactly", aLockIsReadBackExactly},
+	{"a locked large object is locked", aLockedLargeObject},
+	{"a locked version cannot be deleted", aLockedVersionCannotBeDeleted},
+	{"a marker over a locked version hides nothing", aMarkerOverALockedVersion},
+	{"a foreign overwrite of a locked version loses nothing", aForeignOverwriteOfALocked},
+	{"a lock is extended in place and never shortened", aLockIsExtended},
+	{"a lock ends", aLockEnds},
+	{"the default lock is stamped on every object", theDefaultLock},
+	{"a hold protects until it is released", aHoldProtects},
+	{"tags are kept, also on locked versions", tagsAreKept},
+	{"a copy is a new object of its own", aCopyIsAnObject},
+	{"the bucket's protection is described", theBucketIsDescribed},
+}
+
+// lockFor is an explicit lock that outlives the test, to the second: no store keeps fractions.
+func lockFor(o Options, l Lock) *immutability.Retention {
+	return &immutability.Retention{Mode: l.Ask, Until: o.Now().Add(o.LockPeriod).UTC().Truncate(time.Second)}
+}
+
+// lockable says whether explicit locks can be proven, and proves their refusal otherwise.
+func lockable(t *testing.T, o Options) bool {
+	t.Helper()
+	if !o.Want.ObjectLock {
+		notProven(t, "locks; the store has none, and refuses Puts that ask for one")
+	}
+	return o.Want.ObjectLock
+}
+
+// wantLocked expects the refusal to delete v, and v to be whole afterwards.
+func wantLocked(t *testing.T, s store.Store, v store.Version, until time.Time, hold bool) {
+	t.Helper()
+	err := deleter(t, s).Delete(t.Context(), v)
+	var locked *store.ImmutableError
+	if !errors.As(err, &locked) {
+		t.Fatalf("Delete(%s) = %v, want *store.ImmutableError", v, err)
+	}
+	if locked.Version != v || locked.Hold != hold || !locked.Until.Equal(until) {
+		t.Errorf("Delete(%s) says version %s, until %s, hold %v; want until %s, hold %v",
+			v, locked.Version, locked.Until, locked.Hold, until, hold)
+	}
+	if stat(t, s, v).Version != v {
+		t.Errorf("%s is not there any more", v)
+	}
+}
+
+func anObjectWithoutALock(t *testing.T, o Options) {
+	s := o.New(t)
+	v := put(t, s, "a/free", []byte("x"), store.PutOptions{}).Version
+	for _, obj := range append(list(t, s, ""), stat(t, s, v)) {
+		if r := obj.Retention; r != nil && (r.Hold || !r.Until.IsZero() || r.Mode != immutability.ModeNone && r.Mode != immutability.ModeUnknown) {
+			t.Errorf("an object without a lock has %+v", *r)
+		}
+	}
+	if err := deleter(t, s).Delete(t.Context(), v); err != nil {
+		t.Errorf("Delete = %v", err)
+	}
+}
+
+func aLockIsReadBackExactly(t *testing.T, o Options) {
+	if !lockable(t, o) {
+		return
+	}
+	s := o.New(t)
+	for _, l := range o.Lock {
+		key, ask := "a/"+string(l.Ask), lockFor(o, l)
+		v := put(t, s, key, []byte("x"), store.PutOptions{Retention: ask}).Version
+		want := &immutability.Retention{Mode: l.Want, Until: ask.Until}
+		wantRetention(t, "Stat of "+key, stat(t, s, v).Retention, want)
+		for _, obj := range list(t, s, "") {
+			switch {
+			case obj.Key != key:
+			case o.Want.InlineRetention:
+				wantRetention(t, "List of "+key, obj.Retention, want)
+			case obj.Retention != nil:
+				t.Errorf("List tells retention, which its capabilities deny: %+v", *obj.Retention)
+			}
+		}
+	}
+}
+
+func wantRetention(t *testing.T, what string, got, want *immutability.Retention) {
+	t.Helper()
+	if got != nil {
+		utc := *got
+		utc.Until = utc.Until.UTC()
+		got = &utc
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func aLockedLargeObject(t *testing.T, o Options) {
+	if !lockable(t, o) {
+		return
+	}
+	s := o.New(t)
+	l := o.Lock[len(o.Lock)-1]
+	ask := lockFor(o, l)
+	obj, err := s.Put(t.Context(), "a/large", &stream{r: noise(o.LargeSize, 20)}, store.PutOptions{Retention: ask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRetention(t, "Stat", stat(t, s, obj.Version).Retention, &immutability.Retention{Mode: l.Want, Until: ask.Until})
+	wantLocked(t, s, obj.Version, ask.Until, false)
+}
+
+func aLockedVersionCannotBeDeleted(t *testing.T, o Options) {
+	if !lockable(t, o) {
+		return
+	}
+	s := o.New(t)
+	for _, l := range o.Lock {
+		ask := lockFor(o, l)
+		v := put(t, s, "a/"+string(l.Ask), []byte("precious"), store.PutOptions{Retention: ask}).Version
+		wantLocked(t, s, v, ask.Until, false)
+		wantBytes(t, "the object", read(t, s, v), []byte("precious"))
+	}
+}
+
+func aMarkerOverALockedVersion(t *testing.T, o Options) {
+	if !o.Want.Versions || !lockable(t, o) {
+		notProven(t, "markers over locked versions")
+		return
+	}
+	s := o.New(t)
+	ask := lockFor(o, o.Lock[0])
+	v := put(t, s, "a/k", []byte("precious"), store.PutOptions{Retention: ask}).Version
+	o.Hide(t, s, "a/k")
+	wantKeys(t, s, "a", "a/k", "a/k")
+	wantBytes(t, "the object under the marker", read(t, s, v), []byte("precious"))
+	wantRetention(t, "Stat", stat(t, s, v).Retention, &immutability.Retention{Mode: o.Lock[0].Want, Until: ask.Until})
+	wantLocked(t, s, v, ask.Until, false)
+}
+
+func aForeignOverwriteOfALocked(t *testing.T, o Options) {
+	if o.Overwrite == nil || !o.Want.Versions || !lockable(t, o) {
+		notProven(t, "a foreign overwrite of a locked version")
+		return
+	}
+	s := o.New(t)
+	ask := lockFor(o, o.Lock[0])
+	v := put(t, s, "a/k", []byte("genuine"), store.PutOptions{Retention: ask}).Version
+	o.Overwrite(t, s, "a/k", []byte("forged"))
+	wantBytes(t, "the genuine version", read(t, s, v), []byte("genuine"))
+	wantLocked(t, s, v, ask.Until, false)
+	wantKeys(t, s, "", "a/k", "a/k")
+}
+
+func aLockIsExtended(t *testing.T, o Options) {
+	s := o.New(t)
+	e, ok := store.As[store.Extender](s)
+	if !o.Extend {
+		v := put(t, s, "a/k", []byte("x"), store.PutOptions{}).Version
+		if ok {
+			_, err := e.Extend(t.Context(), v, o.Now().Add(o.LockPeriod))
+			wantError(t, "Extend", err, store.ErrUnsupported)
+		}
+		notProven(t, "extension; the store has none, and says so")
+		return
+	}
+	if !ok {
+		t.Fatal("the store has no Extender")
+	}
+	for _, l := range o.Lock {
+		ask := lockFor(o, l)
+		v := put(t, s, "a/"+string(l.Ask), []byte("x"), store.PutOptions{Retention: ask}).Version
+		later := ask.Until.Add(o.LockPeriod)
+		for range 2 { // the second changes nothing and succeeds
+			got, err := e.Extend(t.Context(), v, later)
+			if err != nil {
+				t.Fatalf("Extend = %v", err)
+			}
+			wantRetention(t, "Extend", &got, &immutability.Retention{Mode: l.Want, Until: later})
+		}
+		_, err := e.Extend(t.Context(), v, ask.Until)
+		var locked *store.ImmutableError
+		if !errors.As(err, &locked) {
+			t.Errorf("shortening = %v, want *store.ImmutableError", err)
+		}
+		wantRetention(t, "Stat", stat(t, s, v).Retention, &immutability.Retention{Mode: l.Want, Until: later})
+		wantLocked(t, s, v, later, false)
+	}
+	free := put(t, s, "a/free", []byte("x"), store.PutOptions{}).Version
+	_, err := e.Extend(t.Context(), free, o.Now().Add(o.LockPeriod))
+	wantError(t, "extending what has no lock", err, store.ErrUnsupported)
+	_, err = e.Extend(t.Context(), store.Version{Key: "a/never", ID: free.ID}, o.Now().Add(o.LockPeriod))
+	wantError(t, "extending what is not there", err, store.ErrNotFound)
+}
+
+func aLockEnds(t *testing.T, o Options) {
+	if o.ShortLock == 0 || !lockable(t, o) {
+		notProven(t, "that a lock ends; no short period works here")
+		return
+	}
+	s := o.New(t)
+	d := deleter(t, s)
+	for _, l := range o.Lock {
+		until := o.Now().Add(o.ShortLock).UTC().Truncate(time.Second).Add(time.Second)
+		v := put(t, s, "a/"+string(l.Ask), []byte("x"), store.PutOptions{
+			Retention: &immutability.Retention{Mode: l.Ask, Until: until},
+		}).Version
+		wantLocked(t, s, v, until, false)
+		if o.Advance != nil {
+			o.Advance(t, s, until.Sub(o.Now()))
+		}
+		if !settle(o.ShortLock+30*time.Second, func() bool { return d.Delete(t.Context(), v) == nil }) {
+			t.Errorf("%s is still locked after %s", v, until)
+		}
+		if early := until.Sub(o.Now()); early > 5*time.Second {
+			t.Errorf("%s could be deleted %s before its lock ended", v, early)
+		}
+	}
+	wantKeys(t, s, "")
+}
+
+func theDefaultLock(t *testing.T, o Options) {
+	if o.DefaultLock == nil {
+		notProven(t, "a lock that the bucket gives by default")
+		return
+	}
+	s, mode, period := o.DefaultLock(t)
+	const tolerance = 2 * time.Minute
+	for key, size := range map[string]int64{"a/small": 10, "a/large": o.LargeSize} {
+		obj, err := s.Put(t.Context(), key, &stream{r: noise(size, 21)}, store.PutOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := stat(t, s, obj.Version).Retention
+		if r == nil || r.Mode != mode {
+			t.Fatalf("the lock of %s is %+v, want mode %s", key, r, mode)
+		}
+		if d := r.Until.Sub(o.Now().Add(period)); d < -tolerance || d > tolerance {
+			t.Errorf("%s is locked until %s, which is %s off", key, r.Until, d)
+		}
+		wantLocked(t, s, obj.Version, r.Until, false)
+	}
+	if o.Inspect {
+		b := inspect(t, s)
+		if b.Default != mode || b.Period != period {
+			t.Errorf("Inspect says %s for %s, want %s for %s", b.Default, b.Period, mode, period)
+		}
+	}
+}
+
+func aHoldProtects(t *testing.T, o Options) {
+	s := o.New(t)
+	v := put(t, s, "a/k", []byte("x"), store.PutOptions{}).Version
+	h, ok := store.As[store.Holder](s)
+	if !o.Hold {
+		if ok {
+			wantError(t, "SetHold", h.SetHold(t.Context(), v, true), store.ErrUnsupported)
+		}
+		notProven(t, "holds; the store has none, and says so")
+		return
+	}
+	if !ok {
+		t.Fatal("the store has no Holder")
+	}
+	for range 2 {
+		if err := h.SetHold(t.Context(), v, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := stat(t, s, v).Retention; r == nil || !r.Hold {
+		t.Errorf("under a hold Stat tells %+v", r)
+	}
+	wantLocked(t, s, v, time.Time{}, true)
+	for range 2 {
+		if err := h.SetHold(t.Context(), v, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := stat(t, s, v).Retention; r != nil && r.Hold {
+		t.Errorf("after the release Stat tells %+v", *r)
+	}
+	if err := deleter(t, s).Delete(t.Context(), v); err != nil {
+		t.Errorf("Delete after the release = %v", err)
+	}
+	wantError(t, "SetHold on what is not there", h.SetHold(t.Context(), v, true), store.ErrNotFound)
+}
+
+func tagsAreKept(t *testing.T, o Options) {
+	s := o.New(t)
+	tagger, ok := store.As[store.Tagger](s)
+	if !o.Want.Tags {
+		v := put(t, s, "a/k", []byte("x"), store.PutOptions{}).Version
+		if ok {
+			wantError(t, "SetTag", tagger.SetTag(t.Context(), v, "k", "v"), store.ErrUnsupported)
+		}
+		notProven(t, "tags; the store has none, and says so")
+		return
+	}
+	tags := map[string]string{"x-etcd-snapshot-exclude": "true", "Purpose": "a b+c=d_e.f/g:h@i-j"}
+	opts := store.PutOptions{Tags: tags}
+	if o.Want.ObjectLock {
+		opts.Retention = lockFor(o, o.Lock[0])
+	}
+	v := put(t, s, "a/tagged", []byte("x"), opts).Version
+	plain := put(t, s, "a/plain", []byte("x"), store.PutOptions{}).Version
+	large, err := s.Put(t.Context(), "a/large", &stream{r: noise(o.LargeSize, 22)}, store.PutOptions{Tags: tags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTags(t, o, s, v, tags)
+	wantTags(t, o, s, plain, map[string]string{})
+	wantTags(t, o, s, large.Version, tags)
+	if !o.SetTag {
+		notProven(t, "setting tags later")
+		return
+	}
+	if !ok {
+		t.Fatal("the store has no Tagger")
+	}
+	for _, kv := range [][2]string{{"added", "1"}, {"added", "2"}, {"Purpose", "changed"}} {
+		if err := tagger.SetTag(t.Context(), v, kv[0], kv[1]); err != nil {
+			t.Fatalf("SetTag of a version, locked: %v: %v", o.Want.ObjectLock, err)
+		}
+	}
+	want := maps.Clone(tags)
+	want["added"], want["Purpose"] = "2", "changed"
+	wantTags(t, o, s, v, want)
+	wantTags(t, o, s, plain, map[string]string{})
+	if o.Want.ObjectLock {
+		wantLocked(t, s, v, opts.Retention.Until, false)
+	}
+	wantError(t, "SetTag on what is not there",
+		tagger.SetTag(t.Context(), store.Version{Key: "a/never", ID: v.ID}, "k", "v"), store.ErrNotFound)
+}
+
+func wantTags(t *testing.T, o Options, s store.Store, v store.Version, want map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, stat(t, s, v).Tags); diff != "" {
+		t.Errorf("tags of %s (-want +got):\n%s", v, diff)
+	}
+	for _, obj := range list(t, s, "") {
+		switch {
+		case obj.Version != v:
+		case o.Want.InlineTags:
+			if diff := cmp.Diff(want, obj.Tags); diff != "" {
+				t.Errorf("listed tags of %s (-want +got):\n%s", v, diff)
+			}
+		case obj.Tags != nil:
+			t.Errorf("List tells tags, which its capabilities deny: %v", obj.Tags)
+		}
+	}
+}
+
+func aCopyIsAnObject(t *testing.T, o Options) {
+	s := o.New(t)
+	body := noiseBytes(t, 300_000, 23)
+	src := put(t, s, "a/source", body, store.PutOptions{}).Version
+	c, ok := store.As[store.Copier](s)
+	if !o.Copy {
+		if ok {
+			_, err := c.Copy(t.Context(), s, src, "b/copy", store.PutOptions{})
+			wantError(t, "Copy", err, store.ErrUnsupported)
+		}
+		notProven(t, "copies inside the store; it has none, and says so")
+		return
+	}
+	if !ok {
+		t.Fatal("the store has no Copier")
+	}
+	var opts store.PutOptions
+	if o.Want.ObjectLock {
+		opts.Retention = lockFor(o, o.Lock[0])
+	}
+	if o.Want.Tags {
+		opts.Tags = map[string]string{"origin": "a/source"}
+	}
+	obj, err := c.Copy(t.Context(), s, src, "b/copy", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if obj.Key != "b/copy" || obj.Size != int64(len(body)) {
+		t.Errorf("Copy returned %+v", obj)
+	}
+	wantBytes(t, "the copy", read(t, s, obj.Version), body)
+	wantBytes(t, "the source", read(t, s, src), body)
+	if o.Want.ObjectLock {
+		wantLocked(t, s, obj.Version, opts.Retention.Until, false)
+	}
+	if o.Want.Tags {
+		wantTags(t, o, s, obj.Version, opts.Tags)
+	}
+	_, err = c.Copy(t.Context(), s, store.Version{Key: "a/never", ID: src.ID}, "b/none", store.PutOptions{})
+	wantError(t, "copying what is not there", err, store.ErrNotFound)
+
+	second, err := c.Copy(t.Context(), s, src, "b/copy", store.PutOptions{})
+	switch {
+	case errors.Is(err, store.ErrExists):
+	case err != nil || !o.Want.Versions:
+		t.Errorf("copying onto an existing key = %v", err)
+	default:
+		wantBytes(t, "the second copy", read(t, s, second.Version), body)
+	}
+	wantBytes(t, "the first copy", read(t, s, obj.Version), body)
+
+	_, err = c.Copy(t.Context(), NewMemory(Bare()), src, "b/foreign", store.PutOptions{})
+	if err == nil {
+		t.Error("copying from another kind of store was not refused")
+	}
+}
+
+func inspect(t *testing.T, s store.Reader) store.Bucket {
+	t.Helper()
+	i, ok := store.As[store.Inspector](s)
+	if !ok {
+		t.Fatal("the store has no Inspector")
+	}
+	b, err := i.Inspect(t.Context())
+	if err != nil {
+		t.Fatalf("Inspect = %v", err)
+	}
+	return b
+}
+
+func theBucketIsDescribed(t *testing.T, o Options) {
+	s := o.New(t)
+	if !o.Inspect {
+		notProven(t, "the description of the bucket; the store gives none")
+		return
+	}
+	b := inspect(t, s)
+	if b.Versioned != o.Want.Versions {
+		t.Errorf("Inspect says versioned = %v", b.Versioned)
+	}
+	if b.Default != immutability.ModeNone && b.Default != immutability.ModeUnknown || b.Period != 0 {
+		t.Errorf("Inspect says that by default objects get %s for %s", b.Default, b.Period)
+	}
+	i, ok := store.As[store.Inspector](store.ReadOnly(s))
+	if !ok {
+		t.Fatal("a read-only view cannot inspect")
+	}
+	if got, err := i.Inspect(t.Context()); err != nil || got.Versioned != b.Versioned {
+		t.Errorf("Inspect through a read-only view = %+v, %v", got, err)
+	}
+}
