@@ -1,0 +1,127 @@
+package member
+
+import (
+	"context"
+	"io"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"druid.internal/druid/internal/backup/snapshot"
+)
+
+// Member is one endpoint of a cluster. Its methods may be called concurrently. The short
+// questions are bounded by the configured timeout in addition to their context.
+type Member struct {
+	client   *clientv3.Client
+	endpoint string
+	timeout  time.Duration
+}
+
+// Endpoint is where the member is asked, for messages.
+func (m *Member) Endpoint() string { return m.endpoint }
+
+// Status is what a member says about itself.
+type Status struct {
+	ClusterID      uint64
+	MemberID       uint64
+	Leader         uint64 // 0: the member sees no leader
+	Learner        bool
+	Revision       snapshot.Revision // applied by this member; may be behind the cluster
+	DBSize         int64             // bytes
+	DBSizeInUse    int64             // bytes
+	Version        string            // of etcd, as 3.6.16
+	StorageVersion string            // of the database, empty below 3.6
+	Errors         []string          // alarms and the like, in etcd's words
+}
+
+// Status asks the member, without asking the cluster.
+func (m *Member) Status(ctx context.Context) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
+	r, err := pb.NewMaintenanceClient(m.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	if err != nil {
+		return Status{}, explain("read etcd's status", m.endpoint, err)
+	}
+	return Status{
+		ClusterID: r.Header.GetClusterId(), MemberID: r.Header.GetMemberId(), Leader: r.Leader, Learner: r.IsLearner,
+		Revision: snapshot.Revision(r.Header.GetRevision()), DBSize: r.DbSize, DBSizeInUse: r.DbSizeInUse,
+		Version: r.Version, StorageVersion: r.StorageVersion, Errors: r.Errors,
+	}, nil
+}
+
+// Revision is the newest revision of the cluster, which this member has applied by then: the
+// read is linearizable, so it fails without a majority.
+func (m *Member) Revision(ctx context.Context) (snapshot.Revision, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
+	r, err := m.client.Get(ctx, "\x00", clientv3.WithCountOnly())
+	if err != nil {
+		return 0, explain("read etcd's revision", m.endpoint, err)
+	}
+	return snapshot.Revision(r.Header.Revision), nil
+}
+
+// Snapshot streams the member's database file followed by its SHA-256, and says which
+// storage version it has (empty below 3.6). Nothing is verified: the stream may end early
+// without an error from the network, so check the digest. The caller closes; ending ctx ends
+// the stream with an error.
+func (m *Member) Snapshot(ctx context.Context) (io.ReadCloser, string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	r, err := m.client.SnapshotWithVersion(ctx)
+	if err != nil {
+		cancel()
+		return nil, "", explain("open etcd's snapshot stream", m.endpoint, err)
+	}
+	return &stream{ReadCloser: r.Snapshot, cancel: cancel, endpoint: m.endpoint}, r.Version, nil
+}
+
+type stream struct {
+	io.ReadCloser
+	cancel   context.CancelFunc
+	endpoint string
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err == io.EOF {
+		return n, err
+	}
+	return n, explain("read etcd's snapshot stream", s.endpoint, err)
+}
+
+func (s *stream) Close() error {
+	s.cancel()
+	return s.ReadCloser.Close()
+}
+
+// HashKV is etcd's hash of the key space up to rev; 0 means the newest. ErrCompacted and
+// ErrFutureRev say that this member cannot tell for rev. It reads the whole key space, so it
+// is bounded by ctx only.
+func (m *Member) HashKV(ctx context.Context, rev snapshot.Revision) (snapshot.HashKV, error) {
+	r, err := pb.NewMaintenanceClient(m.client.ActiveConnection()).HashKV(ctx, &pb.HashKVRequest{Revision: int64(rev)})
+	if err != nil {
+		return snapshot.HashKV{}, explain("ask etcd for its HashKV", m.endpoint, err)
+	}
+	h := snapshot.HashKV{Revision: rev, CompactRevision: snapshot.Revision(r.CompactRevision), Hash: r.Hash}
+	switch {
+	case r.HashRevision != 0: // from 3.6 on etcd says itself which revision it hashed
+		h.Revision = snapshot.Revision(r.HashRevision)
+	case rev == 0:
+		h.Revision = snapshot.Revision(r.Header.GetRevision())
+	}
+	return h, nil
+}
+
+// LeaseTTL is the time to live that lease id was granted, in seconds, and what remains of it.
+// A lease that does not exist (any more) has granted 0 and remaining -1.
+func (m *Member) LeaseTTL(ctx context.Context, id int64) (granted, remaining int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
+	r, err := m.client.TimeToLive(ctx, clientv3.LeaseID(id))
+	if err != nil {
+		return 0, 0, explain("ask etcd for a lease", m.endpoint, err)
+	}
+	return r.GrantedTTL, r.TTL, nil
+}

@@ -1,0 +1,213 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"druid.internal/druid/internal/backup/snapshot"
+)
+
+// Batch is what one step of a watch delivers.
+type Batch struct {
+	// Events are whole revisions, ascending and without holes, every event of each in etcd's
+	// order. Empty for a sign of life.
+	Events []*mvccpb.Event
+	// Known is the newest revision etcd is known to have reached. Above the last event it only
+	// says that there is more to come.
+	Known snapshot.Revision
+	// Received is when the batch came from the network.
+	Received time.Time
+}
+
+// GapError says that etcd told revisions with a hole between them. A watch of everything never
+// has one, so history was cut: for example the data was replaced under the watch.
+type GapError struct {
+	Want, Got snapshot.Revision
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("etcd's watch went from revision %d to %d: what happened between them is not known", e.Want-1, e.Got)
+}
+
+// WatchPace says when a watch that is told nothing asks etcd for its revision, which is handed
+// over as Batch.Known, and how long etcd may be ahead of it without telling anything before the
+// watch fails with ErrStalled. (etcd's own progress notifications cannot serve: it sends none
+// as long as nothing happened since the watch began.)
+type WatchPace struct {
+	Ask   time.Duration // 0 means 30 s
+	Stall time.Duration // 0 means 3 minutes
+}
+
+// WatchAll hands every change from revision from on to fn, until fn or the watch fails or ctx
+// ends; it never returns nil. Nothing is read ahead: while fn works, etcd waits and keeps the
+// history. Events are handed over only when their revision is complete, so that calling again
+// with the revision after the last one handed over continues exactly.
+//
+// Errors: fn's own, unwrapped; *CompactedError when etcd no longer has the revision; *GapError;
+// ErrCancelled and ErrStalled; ErrNoLeader; ErrUnreachable.
+//
+// etcd cuts large answers into fragments here. Fragments are read as they come and only an
+// unfinished revision is held back, so the memory used is that of one fragment and the largest
+// revision, whatever the number of revisions etcd puts into one answer.
+func (m *Member) WatchAll(ctx context.Context, from snapshot.Revision, pace WatchPace, fn func(Batch) error) error {
+	if pace.Ask <= 0 {
+		pace.Ask = 30 * time.Second
+	}
+	if pace.Stall <= 0 {
+		pace.Stall = 3 * time.Minute
+	}
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+	defer cancel(nil)
+	from = max(from, 2) // an empty etcd is at revision 1, so 2 is the first that can have events
+	ws, err := pb.NewWatchClient(m.client.ActiveConnection()).Watch(ctx)
+	if err != nil {
+		return explain("open etcd's watch", m.endpoint, err)
+	}
+	if err := ws.Send(createAll(from)); err != nil {
+		return explain("open etcd's watch", m.endpoint, recvError(ws, err))
+	}
+
+	r := &reader{stream: ws, answers: make(chan *pb.WatchResponse), stop: make(chan struct{}), done: make(chan struct{})}
+	go r.run()
+	defer func() { cancel(nil); close(r.stop); <-r.done }()
+
+	asm := assembler{next: from}
+	ask := time.NewTicker(pace.Ask)
+	defer ask.Stop()
+	last := time.Now() // when etcd last answered, or had nothing to tell
+	for {
+		select {
+		case <-ask.C:
+			if time.Since(last) < pace.Ask {
+				continue
+			}
+			known, err := m.Revision(ctx)
+			if err != nil {
+				continue // a dead connection ends the watch by itself
+			}
+			if known < asm.next {
+				last = time.Now()
+			} else if silent := time.Since(last); silent > pace.Stall {
+				return fmt.Errorf("watch at %s: %w: it is at revision %d and told nothing from %d on for %s",
+					m.endpoint, ErrStalled, known, asm.next, silent.Round(time.Second))
+			}
+			if err := fn(Batch{Known: known, Received: time.Now()}); err != nil {
+				return err
+			}
+		case answer, ok := <-r.answers:
+			if !ok {
+				if ctx.Err() != nil {
+					return fmt.Errorf("watch at %s: %w", m.endpoint, ctx.Err())
+				}
+				return explain("watch etcd", m.endpoint, r.err)
+			}
+			batch, err := asm.add(answer, time.Now())
+			if err != nil {
+				return explain("watch etcd", m.endpoint, err)
+			}
+			if batch.Known > 0 || len(batch.Events) > 0 {
+				if err := fn(batch); err != nil {
+					return err
+				}
+			}
+			last = time.Now() // after fn: its time is not etcd's silence
+		}
+	}
+}
+
+// reader moves answers from the stream to the loop, one at a time.
+type reader struct {
+	stream  pb.Watch_WatchClient
+	answers chan *pb.WatchResponse
+	stop    chan struct{}
+	done    chan struct{}
+	err     error // why answers was closed
+}
+
+func (r *reader) run() {
+	defer close(r.done)
+	defer close(r.answers)
+	for {
+		answer, err := r.stream.Recv()
+		if err != nil {
+			r.err = err
+			return
+		}
+		select {
+		case r.answers <- answer:
+		case <-r.stop:
+			return
+		}
+	}
+}
+
+// recvError is why a Send failed: gRPC tells only on the receiving side.
+func recvError(ws pb.Watch_WatchClient, err error) error {
+	if errors.Is(err, io.EOF) {
+		if _, why := ws.Recv(); why != nil {
+			return why
+		}
+	}
+	return err
+}
+
+// createAll watches the whole key space, unfiltered: a filter would break both contiguity and
+// the position of events in their revision.
+func createAll(from snapshot.Revision) *pb.WatchRequest {
+	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{
+		Key: []byte{0}, RangeEnd: []byte{0}, StartRevision: int64(from), ProgressNotify: true, Fragment: true,
+	}}}
+}
+
+// assembler makes whole revisions of answers and checks that none is missing.
+type assembler struct {
+	next    snapshot.Revision // of the next whole revision to hand over
+	partial []*mvccpb.Event   // the events so far of a revision that continues in the next fragment
+}
+
+// add takes one answer. The batch may be empty of events.
+func (a *assembler) add(r *pb.WatchResponse, received time.Time) (Batch, error) {
+	switch {
+	case r.CompactRevision != 0:
+		return Batch{}, &CompactedError{From: a.next, Compacted: snapshot.Revision(r.CompactRevision)}
+	case r.Canceled:
+		if r.CancelReason != "" {
+			return Batch{}, fmt.Errorf("%w: %s", ErrCancelled, r.CancelReason)
+		}
+		return Batch{}, ErrCancelled
+	case r.Created:
+		return Batch{Known: snapshot.Revision(r.Header.GetRevision()), Received: received}, nil
+	}
+	events := r.Events
+	if len(a.partial) > 0 {
+		events = append(a.partial, events...)
+	}
+	whole := len(events)
+	if r.Fragment { // the last revision of a fragment may continue in the next one
+		for whole > 0 && events[whole-1].Kv.ModRevision == events[len(events)-1].Kv.ModRevision {
+			whole--
+		}
+	}
+	for i, e := range events[:whole] {
+		switch rev := snapshot.Revision(e.Kv.ModRevision); {
+		case rev == a.next:
+			a.next++
+		case i > 0 && rev == a.next-1: // one more event of the revision before it
+		default:
+			return Batch{}, &GapError{Want: a.next, Got: rev}
+		}
+	}
+	a.partial = append([]*mvccpb.Event(nil), events[whole:]...)
+	b := Batch{Events: events[:whole:whole], Received: received, Known: a.next - 1}
+	if known := snapshot.Revision(r.Header.GetRevision()); known > b.Known {
+		b.Known = known
+	}
+	return b, nil
+}
