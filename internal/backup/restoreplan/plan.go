@@ -1,69 +1,102 @@
-// Package restoreplan decides how to restore: which full to begin with, which deltas to apply
-// in which order and where to stop, or why there is no way.
-//
-// It reads no object. A restorer that finds something damaged or ahead of its name while
-// reading says so in Options and plans again.
 package restoreplan
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 )
 
-// Target is the state to restore. The zero value is the latest.
-type Target struct {
-	Snapshot snapshot.Name     // the state at the end of the snapshot of this name, if its Kind is set
-	Revision snapshot.Revision // the state at this revision, if above 0
-	Time     time.Time         // the state after the last revision received at or before this time, unless zero
-}
-
-// The targets. At most one field of a Target may be set.
-func Latest() Target                        { return Target{} }
-func Snapshot(n snapshot.Name) Target       { return Target{Snapshot: n} }
-func AtRevision(r snapshot.Revision) Target { return Target{Revision: r} }
-func AtTime(t time.Time) Target             { return Target{Time: t} }
-
-// Options narrow or widen what a plan may do.
-type Options struct {
-	// Lineage to restore from; nil: the newest with a restorable full.
-	Lineage *snapshot.LineageID
-	// AcceptLossTo permits a plan that ends at this revision or later, though earlier than the
-	// target or the newest known revision. 0 permits no loss.
-	AcceptLossTo snapshot.Revision
-	// Unusable versions, with the reason: what a restorer found damaged on reading.
-	Unusable map[timeline.Ref]string
-	// Measured is the true last revision of fulls that a restorer has opened.
-	Measured map[timeline.Ref]snapshot.Revision
-}
-
-// Step is a delta to apply.
-type Step struct {
-	timeline.Link      // From and To are the revisions it contributes; others of its content are skipped
-	Stops         bool // the plan's stop revision or time lies inside: later revisions of it are skipped
-}
-
 // Plan is a way to restore, in one lineage and without a gap.
 type Plan struct {
 	Target  Target
 	Lineage snapshot.Lineage
-	Base    timeline.Snapshot // Base.Ref is the version to read
-	Deltas  []Step            // in the order of application
-	// End is the last revision of the result: exact unless the target is a time, or no delta
-	// proves how far an uncertain base reaches.
-	End    snapshot.Revision
-	Newest snapshot.Revision // newest known revision of the lineage
-	// StopRevision ends the restore inside the last delta, 0: no such limit. A base beyond it must
-	// be refused by the restorer.
+	Base    timeline.Snapshot // Base.Ref is the version to read; Base.Last is a lower bound unless Base.Certain
+	Deltas  []Step            // in the order of application; Ref is the version to read
+	// End is the last revision of the result if EndCertain. Otherwise it is a lower bound where
+	// an uncertain base has no deltas, and an upper bound where the target is a time.
+	End        snapshot.Revision
+	EndCertain bool
+	Newest     snapshot.Revision // newest known revision of the lineage
+	// StopRevision ends the restore inside the last delta, 0: no such limit. A base whose content
+	// turns out to be beyond it must not be used; measure it and plan again.
 	StopRevision snapshot.Revision
 	// StopTime ends the restore before the first revision received after it; zero: no limit.
 	StopTime time.Time
 	Notes    []string // what a person should know, one sentence each
 }
 
-// Make plans a restore. Its errors are *NoWayError and *LossError.
-func Make(t timeline.Timeline, target Target, opts Options) (Plan, error) { return Plan{}, nil }
+// Step is a delta to apply. From and To are the revisions it is expected to contribute. An
+// applier skips what it has already, by content, because an uncertain base may reach into
+// the first deltas or beyond them.
+type Step struct {
+	timeline.Link
+	Stops bool // StopRevision or StopTime lies, or may lie, inside
+}
+
+// Size is the number of stored bytes to read.
+func (p Plan) Size() int64 {
+	n := p.Base.Size
+	for _, d := range p.Deltas {
+		n += d.Size
+	}
+	return n
+}
 
 // String describes the plan in several lines for people.
-func (p Plan) String() string { return "" }
+func (p Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "restore %s of %s: %s\n", p.Target, timeline.Title(p.Lineage.ID), p.end())
+	fmt.Fprintf(&b, "  base  %s  %s\n", object(p.Base.Ref), atLeast(p.Base.Last, p.Base.Certain))
+	for _, d := range p.Deltas {
+		fmt.Fprintf(&b, "  delta %s  %d-%d", object(d.Ref), d.From, d.To)
+		if d.Name().Start < d.From {
+			fmt.Fprintf(&b, ", %d-%d are there already", d.Name().Start, d.From-1)
+		}
+		if d.Stops && p.StopRevision != 0 {
+			fmt.Fprintf(&b, ", stops after %d", p.StopRevision)
+		} else if d.Stops {
+			b.WriteString(", stops inside")
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "  reads %d objects, %d bytes\n", 1+len(p.Deltas), p.Size())
+	for _, n := range p.Notes {
+		fmt.Fprintf(&b, "  note  %s\n", n)
+	}
+	return b.String()
+}
+
+func (p Plan) end() string {
+	newest := fmt.Sprintf(", the newest known is %d", p.Newest)
+	switch {
+	case p.EndCertain && p.End == p.Newest:
+		return fmt.Sprintf("revision %d, the newest known", p.End)
+	case p.EndCertain:
+		return fmt.Sprintf("revision %d", p.End) + newest
+	case !p.StopTime.IsZero() && len(p.Deltas) > 0:
+		return fmt.Sprintf("revision %d at most", p.End) + newest
+	}
+	return fmt.Sprintf("revision %d or later", p.End) + newest
+}
+
+func atLeast(r snapshot.Revision, certain bool) string {
+	if certain {
+		return fmt.Sprintf("revision %d", r)
+	}
+	return fmt.Sprintf("revision %d or later", r)
+}
+
+// object is the last part of a key, with its version if there are versions.
+func object(r timeline.Ref) string {
+	s := r.Key.Name.String()
+	if r.Key.Dir != "" {
+		s = r.Key.Dir + "/" + s
+	}
+	if r.Version != "" {
+		s += "@" + r.Version
+	}
+	return s
+}

@@ -65,8 +65,11 @@ type Name struct {
 // ErrNotSnapshot is wrapped by every error of ParseName and ParseKey.
 var ErrNotSnapshot = errors.New("not a snapshot name")
 
-// CreatedAt is Created as a time in UTC.
-func (n Name) CreatedAt() time.Time { return time.Unix(n.Created, 0).UTC() }
+// CreatedAt is Created as a time in UTC. A number of seconds beyond the year 9999, which no
+// time in text can hold, gives the last second of that year.
+func (n Name) CreatedAt() time.Time { return time.Unix(min(n.Created, lastSecond), 0).UTC() }
+
+const lastSecond = 253402300799 // 9999-12-31T23:59:59Z
 
 // String formats the name. Revisions are padded to 8 digits and grow beyond that, so
 // names do not sort lexically; see Compare.

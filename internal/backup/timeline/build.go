@@ -1,0 +1,264 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"druid.internal/druid/internal/backup/snapshot"
+)
+
+// Build makes sense of a listing. It never fails: whatever it cannot use becomes a finding.
+// The result does not depend on the order of the listing.
+func Build(l Listing) Timeline {
+	b := builder{
+		manifests: make(map[snapshot.Key]*snapshot.Manifest),
+		lineages:  make(map[snapshot.LineageID]*Lineage),
+	}
+	b.foreign(l.Foreign)
+	b.readManifests(l.Manifests)
+	b.readObjects(l.Objects)
+	b.missing()
+	b.relate()
+	for _, lineage := range b.ordered {
+		b.inspect(lineage)
+	}
+	b.unattributed()
+	return b.timeline()
+}
+
+type builder struct {
+	manifests map[snapshot.Key]*snapshot.Manifest // the one that counts, by the snapshot's key
+	present   map[snapshot.Key]bool               // snapshots with content or at least a marker
+	lineages  map[snapshot.LineageID]*Lineage
+	ordered   []*Lineage
+	findings  []Finding
+}
+
+func (b *builder) find(code Code, severity Severity, lineage snapshot.LineageID, r Ref, text string, args ...any) {
+	f := Finding{Code: code, Severity: severity, Lineage: lineage, Version: r.Version, Text: fmt.Sprintf(text, args...)}
+	if r.Key != (snapshot.Key{}) {
+		f.Key = r.Key.String()
+	}
+	b.findings = append(b.findings, f)
+}
+
+func (b *builder) lineage(id snapshot.LineageID) *Lineage {
+	l := b.lineages[id]
+	if l == nil {
+		l = &Lineage{Lineage: snapshot.Lineage{ID: id}}
+		b.lineages[id] = l
+	}
+	return l
+}
+
+func (b *builder) foreign(objects []Foreign) {
+	for _, f := range objects {
+		why := "not an object of this layout"
+		if f.Err != nil {
+			why = f.Err.Error()
+		}
+		b.findings = append(b.findings, Finding{Code: ForeignObject, Severity: Info, Key: f.Key, Version: f.Version,
+			Text: fmt.Sprintf("%s is left alone: %s", f.Key, why)})
+	}
+}
+
+// readObjects decides for every key which version counts.
+func (b *builder) readObjects(objects []Object) {
+	versions := make(map[snapshot.Key][]Object)
+	chunks := make(map[snapshot.Key]int)
+	for _, o := range objects {
+		switch o.Key.Object {
+		case snapshot.SnapshotObject:
+			versions[o.Key] = append(versions[o.Key], o)
+		case snapshot.ChunkObject:
+			chunks[o.Key.Snapshot()]++
+		}
+	}
+	for key, n := range chunks {
+		b.find(Chunk, Info, b.lineageOf(key), Ref{Key: key}, "%s has %d parts of an upload beside it, which no restore reads", key.Name, n)
+	}
+	b.present = make(map[snapshot.Key]bool, len(versions))
+	for key, list := range versions {
+		b.present[key] = true
+		b.add(key, oldestFirst(list))
+	}
+}
+
+// lineageOf is the lineage that the manifest of key tells.
+func (b *builder) lineageOf(key snapshot.Key) snapshot.LineageID {
+	if m := b.manifests[key]; m != nil {
+		return m.Lineage.ID
+	}
+	return ""
+}
+
+// oldestFirst sorts and drops what a listing returned twice.
+func oldestFirst(list []Object) []Object {
+	slices.SortStableFunc(list, func(a, b Object) int {
+		return cmp.Or(a.Modified.Compare(b.Modified), cmp.Compare(a.Version, b.Version),
+			cmp.Compare(a.Size, b.Size), strings.Compare(a.Digest.String(), b.Digest.String()))
+	})
+	seen := make(map[Ref]bool, len(list))
+	return slices.DeleteFunc(list, func(o Object) bool {
+		again := seen[o.Ref]
+		seen[o.Ref] = true
+		return again
+	})
+}
+
+// add makes a snapshot of all versions of one key.
+func (b *builder) add(key snapshot.Key, versions []Object) {
+	var contents, markers []Object
+	for _, o := range versions {
+		if o.Marker {
+			markers = append(markers, o)
+		} else {
+			contents = append(contents, o)
+		}
+	}
+	m := b.manifests[key]
+	if len(contents) == 0 {
+		s := known(key, m)
+		s.Problem, s.Others = "only delete markers are left of it", markers
+		b.find(Gone, Danger, s.Lineage, Ref{Key: key}, "%s is gone: %s", key.Name, s.Problem)
+		b.lineage(s.Lineage).Missing = append(b.lineage(s.Lineage).Missing, s)
+		return
+	}
+	chosen, candidates, why := choose(contents, m)
+	told := m
+	if told == nil && key.Name.Kind == snapshot.Delta && fits(chosen.Header, key.Name) == "" {
+		told = chosen.Header
+	}
+	s := known(key, told)
+	s.Object, s.candidates = chosen, candidates
+	s.Others = slices.DeleteFunc(versions, func(o Object) bool { return o.Ref == chosen.Ref })
+	s.Certain = !s.Full() || m != nil
+	b.judge(&s, m, len(contents), len(markers), why)
+	b.lineage(s.Lineage).Snapshots = append(b.lineage(s.Lineage).Snapshots, s)
+}
+
+// known is what a key and what is told about it say.
+func known(key snapshot.Key, told *snapshot.Manifest) Snapshot {
+	s := Snapshot{Object: Object{Ref: Ref{Key: key}}, Manifest: told, Last: key.Name.Last}
+	if told != nil {
+		s.Lineage = told.Lineage.ID
+		s.Last = max(s.Last, told.LastRevision)
+	}
+	s.Certain = !s.Full() || told != nil
+	return s
+}
+
+// choose picks the version that counts among at least one, oldest first, and those to try.
+// Without a manifest nothing tells a later version from a forgery, so only the oldest is tried.
+func choose(contents []Object, m *snapshot.Manifest) (chosen Object, candidates []Object, why string) {
+	if m == nil {
+		return contents[0], contents[:1:1], "is the oldest"
+	}
+	var proven, possible []Object
+	for _, o := range contents {
+		switch {
+		case o.Digest == m.Digest:
+			proven = append(proven, o)
+		case o.Digest.IsZero() && o.Size == m.Size:
+			possible = append(possible, o)
+		}
+	}
+	candidates = append(proven, possible...)
+	switch {
+	case len(proven) > 0:
+		return candidates[0], candidates, "has the digest of the manifest"
+	case len(possible) > 0:
+		return candidates[0], candidates, "is the oldest of the size that the manifest tells"
+	}
+	return contents[0], nil, "is the oldest, and none fits the manifest"
+}
+
+// fits tells why what an object says about itself cannot belong to the name; empty: it can,
+// or it says nothing.
+func fits(header *snapshot.Manifest, n snapshot.Name) string {
+	switch {
+	case header == nil:
+	case header.Snapshot != "" && header.Snapshot != n.String():
+		return "its header says that it is " + header.Snapshot
+	case n.Kind == snapshot.Delta && header.LastRevision != 0 && header.LastRevision != n.Last:
+		return fmt.Sprintf("its header says that it ends at revision %d", header.LastRevision)
+	case header.LastRevision != 0 && header.LastRevision < n.Last:
+		return fmt.Sprintf("its header says that it ends at revision %d already", header.LastRevision)
+	}
+	return ""
+}
+
+// judge records what is remarkable about one snapshot.
+func (b *builder) judge(s *Snapshot, m *snapshot.Manifest, contents, markers int, why string) {
+	name, id := s.Name(), s.Lineage
+	if contents > 1 {
+		b.find(Versions, Warning, id, s.Ref, "%s has %d versions; version %s counts, because it %s", name, contents, orNone(s.Version), why)
+	}
+	if markers > 0 {
+		severity := Warning
+		if s.Excluded {
+			severity = Info // excluding an object of an S3 bucket takes a marker
+		}
+		b.find(Marker, severity, id, s.Ref, "%s has a delete marker, which hides nothing here", name)
+	}
+	if m != nil && len(s.candidates) == 0 {
+		s.Problem = "its bytes are not the ones its manifest describes"
+		b.find(DigestMismatch, Danger, id, s.Ref, "%s is not used: %s", name, s.Problem)
+	}
+	wrong := fits(s.Header, name)
+	if wrong == "" && m != nil && s.Header != nil && s.Header.Lineage.ID != m.Lineage.ID {
+		wrong = fmt.Sprintf("its header says %s and its manifest %s", Title(s.Header.Lineage.ID), Title(m.Lineage.ID))
+	}
+	if wrong != "" {
+		s.Problem = wrong
+		b.find(HeaderMismatch, Danger, id, s.Ref, "%s is not used: %s", name, wrong)
+	}
+	if !name.Compression.Known() {
+		s.Problem = fmt.Sprintf("it is packed in a way this program does not know: %q", name.Compression)
+		b.find(UnknownSuffix, Danger, id, s.Ref, "%s is not used: %s", name, s.Problem)
+	}
+	if s.Problem != "" {
+		s.candidates = nil
+	}
+	if s.Excluded {
+		b.find(ExcludedObject, Info, id, s.Ref, "%s is tagged x-etcd-snapshot-exclude: it is not used and does not count", name)
+	}
+	if s.Full() && s.Certain && s.Last > name.Last {
+		b.find(FullAhead, Info, id, s.Ref, "%s reaches revision %d, %d beyond its name", name, s.Last, s.Last-name.Last)
+	}
+}
+
+func orNone(version string) string {
+	if version == "" {
+		return `""`
+	}
+	return version
+}
+
+// missing adds the snapshots of which only a manifest tells.
+func (b *builder) missing() {
+	for key, m := range b.manifests {
+		if b.present[key] {
+			continue
+		}
+		s := known(key, m)
+		s.Problem = "only its manifest is there"
+		b.find(MissingSnapshot, Warning, s.Lineage, Ref{Key: key}, "%s is missing: %s", key.Name, s.Problem)
+		b.lineage(s.Lineage).Missing = append(b.lineage(s.Lineage).Missing, s)
+	}
+}
+
+// timeline sorts what was collected.
+func (b *builder) timeline() Timeline {
+	t := Timeline{Findings: b.findings}
+	for _, l := range b.ordered {
+		t.Lineages = append(t.Lineages, *l)
+	}
+	slices.SortFunc(t.Findings, func(x, y Finding) int {
+		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.Key, y.Key), cmp.Compare(x.Code, y.Code),
+			cmp.Compare(x.Lineage, y.Lineage), cmp.Compare(x.Version, y.Version), cmp.Compare(x.Text, y.Text))
+	})
+	return t
+}

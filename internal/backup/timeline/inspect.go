@@ -1,0 +1,221 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"druid.internal/druid/internal/backup/snapshot"
+)
+
+// inspect records what is remarkable about a lineage as a whole.
+func (b *builder) inspect(l *Lineage) {
+	b.ancestry(l)
+	b.coverage(l)
+	b.orphans(l)
+	b.doubled(l)
+	b.previous(l)
+}
+
+// ancestry looks at where the lineage comes from.
+func (b *builder) ancestry(l *Lineage) {
+	if l.ID == "" {
+		return
+	}
+	for _, s := range l.Snapshots {
+		if s.Last < l.Fork || !s.Full() && s.Name().Start <= l.Fork {
+			b.find(BeforeFork, Warning, l.ID, s.Ref, "%s begins before revision %d, where %s left %s", s.Name(), l.Fork, Title(l.ID), Title(l.Parent))
+		}
+	}
+	if l.Parent == "" {
+		return
+	}
+	parent := b.lineages[l.Parent]
+	if parent == nil {
+		b.find(UnknownParent, Info, l.ID, Ref{}, "%s left %s at revision %d, of which nothing is here", Title(l.ID), Title(l.Parent), l.Fork)
+		return
+	}
+	born := l.born()
+	var later []Snapshot
+	for _, s := range parent.Snapshots {
+		if !s.Excluded && s.Name().Created > born {
+			later = append(later, s)
+		}
+	}
+	if n := len(later); n > 0 {
+		b.find(StaleWriter, Warning, parent.ID, later[n-1].Ref, "%d snapshots of %s were written after %s had left it, the last is %s",
+			n, Title(parent.ID), Title(l.ID), later[n-1].Name())
+	}
+}
+
+// coverage sweeps over what is usable from the first full on and names what is missing.
+func (b *builder) coverage(l *Lineage) {
+	bases := l.bases()
+	if len(bases) == 0 {
+		return
+	}
+	first, last := bases[0], bases[len(bases)-1]
+	var useless []Snapshot // deltas that are there and cannot be used
+	for _, s := range l.Snapshots {
+		if !s.Usable() && !s.Full() {
+			useless = append(useless, s)
+		}
+	}
+	holder := first // of the highest revision so far
+	for _, s := range l.Links().all {
+		if !s.Full() && s.Last <= first.Last {
+			continue
+		}
+		if holder.Last < math.MaxInt64 && s.start() > holder.Last+1 {
+			m := Missing{From: holder.Last + 1, To: s.start() - 1, After: holder.Name().String(), Before: s.Name().String()}
+			b.gap(l, m, holder, s, last, useless)
+		}
+		if s.Last > holder.Last || s.Last == holder.Last && s.Full() {
+			holder = s
+		}
+	}
+}
+
+// gap judges a missing range between two usable snapshots.
+func (b *builder) gap(l *Lineage, m Missing, after, before, lastFull Snapshot, useless []Snapshot) {
+	hint := ""
+	for _, s := range useless {
+		if s.Name().Start <= m.To && s.Last >= m.From {
+			hint = fmt.Sprintf("; %s would help, but %s", s.Name(), unusable(s))
+			break
+		}
+	}
+	switch {
+	case before.Full() && after.Full():
+		// Deltas between fulls are collected in the course of time, or were never wanted.
+	case before.Full():
+		b.find(Hole, Info, l.ID, before.Ref, "%s can be restored only as part of the latter%s", m, hint)
+	case before.Name().Start > lastFull.Last:
+		b.find(Gap, Danger, l.ID, before.Ref, "%s are in no delta, and no later full makes up for it%s", m, hint)
+	case after.Full():
+		b.find(Gap, Info, l.ID, before.Ref, "%s are in no delta, as when older deltas have been collected%s", m, hint)
+	default:
+		b.find(Gap, Warning, l.ID, before.Ref, "%s are in no delta; a later full makes up for it%s", m, hint)
+	}
+}
+
+func unusable(s Snapshot) string {
+	if s.Problem != "" {
+		return s.Problem
+	}
+	return "it is excluded"
+}
+
+// orphans names the deltas that end before the first full, in one finding.
+func (b *builder) orphans(l *Lineage) {
+	limit, severity, text := snapshot.Revision(math.MaxInt64), Danger, "there is no usable full in"
+	if bases := l.bases(); len(bases) > 0 {
+		limit, severity, text = bases[0].Last, Info, "they end before the first usable full of"
+	}
+	var orphans []Snapshot
+	from := snapshot.Revision(math.MaxInt64)
+	for _, s := range l.Snapshots {
+		if s.Usable() && !s.Full() && s.Last <= limit {
+			orphans = append(orphans, s)
+			from = min(from, s.Name().Start)
+		}
+	}
+	if n := len(orphans); n > 0 {
+		end := orphans[n-1]
+		b.find(Orphan, severity, l.ID, orphans[0].Ref, "deltas without a base: %d with revisions from %d to %d, from %s to %s; %s %s",
+			n, from, end.Last, orphans[0].Name(), end.Name(), text, Title(l.ID))
+	}
+}
+
+// doubled names overlaps and duplicates.
+func (b *builder) doubled(l *Lineage) {
+	type content struct {
+		kind        snapshot.Kind
+		start, last snapshot.Revision
+		created     int64 // of fulls: several at one revision are usual, at one second they are copies
+	}
+	seen := make(map[content]Snapshot)
+	var deltas []Snapshot
+	for _, s := range l.Snapshots {
+		if s.Excluded {
+			continue
+		}
+		c := content{s.Name().Kind, s.Name().Start, s.Name().Last, 0}
+		if s.Full() {
+			c.created = s.Name().Created
+		}
+		if twin, is := seen[c]; is {
+			b.find(Duplicate, Info, l.ID, s.Ref, "%s holds the same as %s", s.Key, twin.Key)
+			continue
+		}
+		seen[c] = s
+		if !s.Full() {
+			deltas = append(deltas, s)
+		}
+	}
+	slices.SortStableFunc(deltas, func(x, y Snapshot) int { return cmp.Compare(x.Name().Start, y.Name().Start) })
+	for i, holder := 1, 0; i < len(deltas); i++ {
+		d, h := deltas[i], deltas[holder]
+		if d.Name().Start <= h.Last {
+			b.find(Overlap, Info, l.ID, d.Ref, "%s shares revisions %d-%d with %s, as two leaders write them",
+				d.Name(), d.Name().Start, min(d.Last, h.Last), h.Name())
+		}
+		if d.Last > h.Last {
+			holder = i
+		}
+	}
+}
+
+// previous checks the digests by which deltas name the snapshot they continue.
+func (b *builder) previous(l *Lineage) {
+	ending := make(map[snapshot.Revision][]Snapshot) // by the last revision of the name
+	for _, s := range l.Snapshots {
+		ending[s.Name().Last] = append(ending[s.Name().Last], s)
+	}
+	for _, s := range l.Snapshots {
+		if s.Full() || s.Manifest == nil || s.Manifest.Previous.IsZero() {
+			continue
+		}
+		predecessors := ending[s.Name().Start-1]
+		unlike := 0
+		for _, p := range predecessors {
+			if d := p.digest(); !d.IsZero() && d != s.Manifest.Previous {
+				unlike++
+			}
+		}
+		if unlike > 0 && unlike == len(predecessors) {
+			b.find(BrokenLink, Warning, l.ID, s.Ref, "%s continues a snapshot with digest %.8s, but %s has another", s.Name(), s.Manifest.Previous, predecessors[0].Name())
+		}
+	}
+}
+
+// digest is what is known of the stored bytes: measured, or told by the manifest.
+func (s Snapshot) digest() snapshot.Digest {
+	if s.Digest.IsZero() && s.Manifest != nil {
+		return s.Manifest.Digest
+	}
+	return s.Digest
+}
+
+// unattributed names the snapshots without metadata that were created after the first that
+// has some.
+func (b *builder) unattributed() {
+	unnamed := b.lineages[""]
+	if unnamed == nil {
+		return
+	}
+	var first int64 = -1
+	for _, l := range b.ordered {
+		for _, s := range l.Snapshots {
+			if s.Manifest != nil && (first < 0 || s.Name().Created < first) {
+				first = s.Name().Created
+			}
+		}
+	}
+	for _, s := range unnamed.Snapshots {
+		if first >= 0 && s.Manifest == nil && s.Name().Created > first {
+			b.find(NoMetadata, Warning, "", s.Ref, "%s has no manifest, though earlier snapshots have one: its lineage is not known", s.Name())
+		}
+	}
+}
