@@ -1,0 +1,152 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/store"
+)
+
+// Options say what to read besides the listing. The zero value reads what a restore and a
+// snapshotter need.
+type Options struct {
+	// Parallel bounds the requests under way at a time; 0 means 16.
+	Parallel int
+
+	// Headers chooses the deltas whose headers are read, of those that can have one and have no
+	// manifest. nil means all. A native delta whose header is not read counts as one of the
+	// unnamed lineage, so leave out only what is of no interest.
+	Headers func(snapshot.Name) bool
+
+	// Tags says for which objects to ask for tags where the store does not list them.
+	Tags TagPolicy
+
+	// SkipDigests leaves out measuring keys of several versions. They are streamed whole.
+	SkipDigests bool
+
+	// Retention asks for the lock of every snapshot and manifest where the store does not
+	// list it. What the store may not tell us stays nil.
+	Retention bool
+
+	// Progress, if set, is called from several goroutines, one at a time.
+	Progress func(Progress)
+}
+
+// TagPolicy says for which objects to ask for tags. The tag [ExcludeTag] takes a snapshot out
+// of restores.
+type TagPolicy int
+
+// The policies. Stores that list tags (Capabilities.InlineTags) are never asked.
+//
+// In a bucket of the original the tag counts on S3 only for a key that is also hidden by a
+// delete marker: its procedure sets both. TagsOfHidden follows it, so an ordinary catalog costs
+// no request per object.
+const (
+	TagsOfHidden TagPolicy = iota // ask for keys that have a delete marker
+	TagsOfAll                     // ask for every version of every snapshot
+	NoTags                        // do not ask
+)
+
+// ExcludeTag with the value "true" marks a snapshot that restores must not use.
+const ExcludeTag = "x-etcd-snapshot-exclude"
+
+// Progress counts while a catalog is read.
+type Progress struct {
+	Listed int   // versions and markers listed
+	Read   int   // small objects read or asked about
+	ToRead int   // of how many; 0 until the listing is complete
+	Bytes  int64 // streamed to measure digests
+}
+
+// Catalog is what a prefix holds.
+type Catalog struct {
+	Prefix   string
+	Listing  timeline.Listing
+	Timeline timeline.Timeline
+	// Objects are the versions as the store told them, with tags and retention where asked.
+	Objects map[timeline.Ref]store.Object
+	// Owner is the record that counts, the one of the highest number; nil: nobody claimed the prefix.
+	Owner *OwnerRecord
+	// Notes are sentences about what could not be learned and what that means, sorted.
+	Notes []string
+}
+
+// errChanged: something was listed that is gone now. The catalog is read anew.
+var errChanged = errors.New("the bucket changed while it was read")
+
+// Read lists everything below prefix and reads what explains it.
+//
+// An object that disappears between being listed and being read (collected by somebody) makes
+// Read begin anew, at most twice.
+func Read(ctx context.Context, s store.Reader, prefix string, o Options) (*Catalog, error) {
+	var err error
+	for range 3 {
+		var c *Catalog
+		if c, err = readOnce(ctx, s, prefix, o); err == nil {
+			return c, nil
+		}
+		if !errors.Is(err, errChanged) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("read the catalog of %s: %w", place(s, prefix), err)
+}
+
+func place(s store.Reader, prefix string) string {
+	if prefix == "" {
+		return s.Capabilities().Location
+	}
+	return s.Capabilities().Location + " below " + prefix
+}
+
+func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*Catalog, error) {
+	r := &reading{store: s, opts: o, progress: counter{report: o.Progress}}
+	if err := r.list(ctx, prefix); err != nil {
+		return nil, err
+	}
+	if err := r.explain(ctx); err != nil {
+		return nil, err
+	}
+	slices.Sort(r.notes)
+	c := &Catalog{Prefix: prefix, Notes: r.notes, Owner: r.owner, Objects: make(map[timeline.Ref]store.Object, len(r.items))}
+	for _, it := range r.items {
+		ref := timeline.Ref{Key: it.key, Version: it.ID}
+		c.Objects[ref] = it.Object
+		switch it.key.Object {
+		case snapshot.SnapshotObject, snapshot.ChunkObject:
+			c.Listing.Objects = append(c.Listing.Objects, timeline.Object{
+				Ref: ref, Size: it.Size, Modified: it.Modified, Marker: it.Marker, Latest: it.Latest,
+				Excluded: it.Tags[ExcludeTag] == "true", Digest: it.digest, Header: it.header,
+			})
+		case snapshot.ManifestObject:
+			c.Listing.Manifests = append(c.Listing.Manifests, timeline.StoredManifest{
+				Key: it.key, Version: it.ID, Modified: it.Modified, Marker: it.Marker, Manifest: it.manifest, Err: it.err,
+			})
+		}
+	}
+	c.Listing.Foreign = r.foreign
+	c.Timeline = timeline.Build(c.Listing)
+	return c, nil
+}
+
+// counter adds up progress and reports it.
+type counter struct {
+	mu     sync.Mutex
+	now    Progress
+	report func(Progress)
+}
+
+func (c *counter) add(change func(*Progress)) {
+	if c.report == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.now)
+	c.report(c.now)
+}

@@ -1,0 +1,130 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/store"
+)
+
+// OwnerRecord is an owner with the number under which it claimed the prefix.
+type OwnerRecord struct {
+	snapshot.Owner
+	Number int64
+	// Err says why the record could not be understood. Such a prefix has an owner all the
+	// same, only not a known one.
+	Err error
+}
+
+// ownerVersion is the version of the record's format; maxOwnerSize bounds what is taken for one.
+const (
+	ownerVersion = 1
+	maxOwnerSize = 16 << 10
+)
+
+// ErrClaimed is wrapped by Claim when somebody else was faster.
+var ErrClaimed = errors.New("somebody else claimed the prefix at the same moment")
+
+// newestOwner is the record of the highest number, and of its versions the oldest: whoever
+// came later could only overwrite.
+func (r *reading) newestOwner() *item {
+	var newest *item
+	for _, it := range r.items { // versions come newest first
+		if it.key.Object == snapshot.OwnerObject && !it.Marker && (newest == nil || it.key.Owner >= newest.key.Owner) {
+			newest = it
+		}
+	}
+	return newest
+}
+
+func (r *reading) readOwner(ctx context.Context, it *item) error {
+	b, err := r.content(ctx, it, maxOwnerSize)
+	if err != nil {
+		return err
+	}
+	r.owner = parseOwner(it.key.Owner, b)
+	return nil
+}
+
+func parseOwner(number int64, content []byte) *OwnerRecord {
+	rec := &OwnerRecord{Number: number}
+	dec := json.NewDecoder(bytes.NewReader(content))
+	if err := dec.Decode(&rec.Owner); err != nil {
+		rec.Owner = snapshot.Owner{}
+		rec.Err = fmt.Errorf("owner record %d: %w", number, err)
+		return rec
+	}
+	if rec.Version < ownerVersion || rec.ID == "" {
+		rec.Err = fmt.Errorf("owner record %d names no owner", number)
+	}
+	return rec
+}
+
+func encodeOwner(o snapshot.Owner) []byte {
+	o.Version = ownerVersion
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // a time out of range: the year 10000
+	}
+	return append(b, '\n')
+}
+
+// Claim writes the owner record that follows number after (0 if there is none) below prefix.
+// Where two claim at once, exactly one succeeds on stores that refuse to overwrite or keep
+// versions; the other gets ErrClaimed and should read the catalog again. On stores that do
+// neither, the one that wrote last wins, and the other may not learn of it.
+//
+// Claiming again what is ours already (a lost response, a restart) succeeds.
+func Claim(ctx context.Context, s store.Store, prefix string, after int64, o snapshot.Owner) (OwnerRecord, error) {
+	key := snapshot.OwnerKey(prefix, after+1).String()
+	content := encodeOwner(o)
+	_, err := s.Put(ctx, key, bytes.NewReader(content), store.PutOptions{})
+	caps := s.Capabilities()
+	switch {
+	case err == nil && caps.ConditionalPut:
+		return OwnerRecord{Owner: o, Number: after + 1}, nil
+	case err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrUnknownOutcome):
+		return OwnerRecord{}, fmt.Errorf("claim the prefix: %w", err)
+	}
+	// Whoever's record is there now, and the oldest of several, is the owner.
+	got, found, err := oldest(ctx, s, prefix, after+1)
+	switch {
+	case err != nil:
+		return OwnerRecord{}, fmt.Errorf("claim the prefix: read the record back: %w", err)
+	case !found:
+		return OwnerRecord{}, fmt.Errorf("claim the prefix: %w: %s was not written, try again", store.ErrUnknownOutcome, key)
+	case got.Err != nil || got.ID != o.ID:
+		return OwnerRecord{}, fmt.Errorf("%w: %s names %q", ErrClaimed, key, got.ID)
+	}
+	return *got, nil
+}
+
+// oldest reads the oldest version of an owner record.
+func oldest(ctx context.Context, s store.Reader, prefix string, number int64) (rec *OwnerRecord, found bool, err error) {
+	key := snapshot.OwnerKey(prefix, number).String()
+	var v store.Object
+	err = s.List(ctx, prefix, func(o store.Object) error {
+		if o.Key == key && !o.Marker {
+			v, found = o, true // versions come newest first
+		}
+		return nil
+	})
+	if err != nil || !found {
+		return nil, false, err
+	}
+	body, err := s.Open(ctx, v.Version, 0, min(v.Size, maxOwnerSize))
+	if err != nil {
+		return nil, false, err
+	}
+	defer body.Close()
+	b, err := io.ReadAll(body)
+	if err != nil {
+		return nil, false, err
+	}
+	return parseOwner(number, b), true, nil
+}

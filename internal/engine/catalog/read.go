@@ -1,0 +1,242 @@
+package catalog
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/store"
+)
+
+// reading is a catalog in the making.
+type reading struct {
+	store    store.Reader
+	opts     Options
+	items    []*item // in the order of the listing: keys ascending, versions newest first
+	foreign  []timeline.Foreign
+	owner    *OwnerRecord
+	progress counter
+
+	mu    sync.Mutex
+	notes []string
+}
+
+// item is one listed version or marker, and what was learned about it.
+type item struct {
+	store.Object
+	key snapshot.Key
+
+	manifest *snapshot.Manifest // of a manifest
+	err      error              // why there is none
+	header   *snapshot.Manifest // of a delta
+	digest   snapshot.Digest    // measured
+}
+
+func (r *reading) list(ctx context.Context, prefix string) error {
+	return r.store.List(ctx, prefix, func(o store.Object) error {
+		key, err := snapshot.ParseKey(prefix, o.Key)
+		if err != nil {
+			r.foreign = append(r.foreign, timeline.Foreign{Key: o.Key, Version: o.ID, Err: err})
+		} else {
+			r.items = append(r.items, &item{Object: o, key: key})
+		}
+		r.progress.add(func(p *Progress) { p.Listed++ })
+		return nil
+	})
+}
+
+// explain reads everything that says more about the items. Manifests come first, because a
+// delta with a manifest needs no header and a key without a manifest no digest.
+func (r *reading) explain(ctx context.Context) error {
+	described := map[snapshot.Key]bool{} // snapshots that have a manifest
+	versions := map[snapshot.Key]int{}
+	hidden := map[snapshot.Key]bool{}
+	var manifests, rest []func(context.Context) error
+	for _, it := range r.items {
+		switch {
+		case it.Marker:
+			hidden[it.key] = true
+		case it.key.Object == snapshot.ManifestObject:
+			manifests = append(manifests, func(ctx context.Context) error { return r.readManifest(ctx, it) })
+		default:
+			versions[it.key]++
+		}
+	}
+	r.progress.add(func(p *Progress) { p.ToRead += len(manifests) })
+	if err := r.all(ctx, manifests); err != nil {
+		return err
+	}
+	for _, it := range r.items {
+		if it.manifest != nil {
+			described[it.key.Snapshot()] = true
+		}
+	}
+	for _, it := range r.items {
+		if it.Marker {
+			continue
+		}
+		snap := it.key.Object == snapshot.SnapshotObject
+		if snap && r.wantsHeader(it.key.Name) && !described[it.key] {
+			rest = append(rest, func(ctx context.Context) error { return r.readHeader(ctx, it) })
+		}
+		if snap && versions[it.key] > 1 && described[it.key] && !r.opts.SkipDigests {
+			rest = append(rest, func(ctx context.Context) error { return r.measure(ctx, it) })
+		}
+		if r.wantsStat(it, hidden[it.key]) {
+			rest = append(rest, func(ctx context.Context) error { return r.stat(ctx, it) })
+		}
+	}
+	if newest := r.newestOwner(); newest != nil {
+		rest = append(rest, func(ctx context.Context) error { return r.readOwner(ctx, newest) })
+	}
+	r.progress.add(func(p *Progress) { p.ToRead += len(rest) })
+	return r.all(ctx, rest)
+}
+
+// all runs the jobs, a bounded number at a time, until the first failure.
+func (r *reading) all(ctx context.Context, jobs []func(context.Context) error) error {
+	limit := r.opts.Parallel
+	if limit <= 0 {
+		limit = 16
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(limit)
+	for _, job := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			err := job(ctx)
+			r.progress.add(func(p *Progress) { p.Read++ })
+			if errors.Is(err, store.ErrNotFound) {
+				return fmt.Errorf("%w: %w", errChanged, err)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// content reads up to n bytes of a version from its beginning.
+func (r *reading) content(ctx context.Context, it *item, n int64) ([]byte, error) {
+	n = min(n, it.Size)
+	body, err := r.store.Open(ctx, it.Version, 0, n)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	b, err := io.ReadAll(io.LimitReader(body, n))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", it.Version, err)
+	}
+	return b, nil
+}
+
+func (r *reading) readManifest(ctx context.Context, it *item) error {
+	if it.Size > snapshot.MaxManifestSize {
+		it.err = fmt.Errorf("%w of %s: it has %d bytes, at most %d are expected", snapshot.ErrManifest, it.key.Name, it.Size, snapshot.MaxManifestSize)
+		return nil
+	}
+	b, err := r.content(ctx, it, it.Size)
+	if err != nil {
+		return err
+	}
+	m, err := snapshot.ParseManifest(it.key.Name, b)
+	if err != nil {
+		it.err = err
+		return nil
+	}
+	it.manifest = &m
+	return nil
+}
+
+// wantsHeader: native deltas are always packed with zstd.
+func (r *reading) wantsHeader(n snapshot.Name) bool {
+	return n.Kind == snapshot.Delta && n.Compression == snapshot.Zstd && (r.opts.Headers == nil || r.opts.Headers(n))
+}
+
+// readHeader leaves the header nil where there is none or it cannot be understood: the delta is
+// then judged by its name.
+func (r *reading) readHeader(ctx context.Context, it *item) error {
+	want := int64(codec.HeaderProbe)
+	for {
+		b, err := r.content(ctx, it, want)
+		if err != nil {
+			return err
+		}
+		m, _, need, err := codec.ParseHeader(b)
+		if err != nil {
+			return nil
+		}
+		if m != nil {
+			it.header = m
+			return nil
+		}
+		if int64(need) <= want || want >= it.Size || need > codec.HeaderProbe+snapshot.MaxManifestSize {
+			return nil // it would never be complete
+		}
+		want = int64(need)
+	}
+}
+
+func (r *reading) measure(ctx context.Context, it *item) error {
+	body, err := r.store.Open(ctx, it.Version, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	sum := sha256.New()
+	n, err := io.Copy(sum, body)
+	if err != nil {
+		return fmt.Errorf("measure %s: %w", it.Version, err)
+	}
+	sum.Sum(it.digest[:0])
+	r.progress.add(func(p *Progress) { p.Bytes += n })
+	return nil
+}
+
+func (r *reading) wantsStat(it *item, hidden bool) bool {
+	caps := r.store.Capabilities()
+	if it.key.Object != snapshot.SnapshotObject {
+		return r.opts.Retention && it.Retention == nil
+	}
+	tags := caps.Tags && !caps.InlineTags && it.Tags == nil &&
+		(r.opts.Tags == TagsOfAll || r.opts.Tags == TagsOfHidden && hidden)
+	return tags || r.opts.Retention && it.Retention == nil
+}
+
+// stat asks for tags and retention. A permission that is missing leaves them unknown, so that a
+// restore with few rights goes on; unknown tags are noted, because the snapshot is then used.
+func (r *reading) stat(ctx context.Context, it *item) error {
+	o, err := r.store.Stat(ctx, it.Version)
+	if err != nil && !errors.Is(err, store.ErrForbidden) {
+		return err
+	}
+	if it.Retention == nil {
+		it.Retention, it.ServerTime = o.Retention, o.ServerTime
+	}
+	if it.Tags == nil {
+		it.Tags = o.Tags
+	}
+	if it.Tags == nil && it.key.Object == snapshot.SnapshotObject && r.opts.Tags != NoTags && r.store.Capabilities().Tags {
+		r.note(fmt.Sprintf("the tags of %s cannot be read: it is used, although it might be excluded by the tag %s; allow reading tags to be sure", it.Version, ExcludeTag))
+	}
+	return nil
+}
+
+func (r *reading) note(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, text)
+}
