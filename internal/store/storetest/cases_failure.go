@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -16,40 +15,37 @@ var failureCases = []conformanceCase{
 	{"a listing that breaks off is an error", aListingThatBreaksOff},
 }
 
-// operations are all that a store may be asked, each against a key that is not there.
-func operations(t *testing.T, s store.Store) map[string]func() error {
+// operation is something a store may be asked.
+type operation struct {
+	name string
+	run  func() error
+}
+
+// operations are all of them, each against a key that is not there. Put comes last, because a
+// store may create its container for the first object.
+func operations(t *testing.T, s store.Store) []operation {
 	v := store.Version{Key: "a/k"}
+	addressed := v
 	if s.Capabilities().Versions {
-		v.ID = "none"
+		addressed.ID = "none"
 	}
-	return map[string]func() error{
-		"List": func() error {
-			return s.List(t.Context(), "a", func(o store.Object) error { return fmt.Errorf("it lists %+v", o) })
-		},
-		"List of all": func() error {
-			return s.List(t.Context(), "", func(o store.Object) error { return fmt.Errorf("it lists %+v", o) })
-		},
-		"Stat": func() error { _, err := s.Stat(t.Context(), store.Version{Key: "a/k"}); return err },
-		"Open": func() error {
-			r, err := s.Open(t.Context(), store.Version{Key: "a/k"}, 0, -1)
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			_, err = io.ReadAll(r)
+	unexpected := func(o store.Object) error { return fmt.Errorf("it lists %+v", o) }
+	return []operation{
+		{"List", func() error { return s.List(t.Context(), "a", unexpected) }},
+		{"List of all", func() error { return s.List(t.Context(), "", unexpected) }},
+		{"Stat", func() error { _, err := s.Stat(t.Context(), v); return err }},
+		{"Open", func() error { _, err := tryRead(t.Context(), s, v, 0, -1); return err }},
+		{"Delete", func() error { return deleter(t, s).Delete(t.Context(), addressed) }},
+		{"Put", func() error {
+			_, err := s.Put(t.Context(), v.Key, &stream{r: strings.NewReader("x")}, store.PutOptions{})
 			return err
-		},
-		"Put": func() error {
-			_, err := s.Put(t.Context(), "a/k", &stream{r: strings.NewReader("x")}, store.PutOptions{})
-			return err
-		},
-		"Delete": func() error { return deleter(t, s).Delete(t.Context(), v) },
+		}},
 	}
 }
 
 func aMissingBucket(t *testing.T, o Options) {
-	for name, op := range operations(t, o.NoBucket(t)) {
-		err := op()
+	for _, op := range operations(t, o.NoBucket(t)) {
+		name, err := op.name, op.run()
 		switch {
 		case (name == "Put" || name == "Delete") && err == nil:
 			// A store may create its container for the first object, and what is not there
@@ -63,8 +59,8 @@ func aMissingBucket(t *testing.T, o Options) {
 // App. C 12 of the study: an outage was taken for an empty bucket, and data was restored over.
 func anOutageIsAnError(t *testing.T, o Options) {
 	s := o.Outage(t)
-	for name, op := range operations(t, s) {
-		err := op()
+	for _, op := range operations(t, s) {
+		name, err := op.name, op.run()
 		switch {
 		case err == nil:
 			t.Errorf("%s during an outage succeeded", name)

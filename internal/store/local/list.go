@@ -1,0 +1,152 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"druid.internal/druid/internal/store"
+)
+
+// List implements store.Reader. A directory is read whole before its objects are told, so
+// memory is bounded by the largest directory.
+func (s *Store) List(ctx context.Context, prefix string, fn func(store.Object) error) error {
+	root, err := s.open(ctx, "list")
+	if err != nil {
+		return fmt.Errorf("list %s: %w", prefix, err)
+	}
+	defer root.Close()
+	w := walk{ctx: ctx, s: s, root: root, fn: fn}
+	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
+		if _, err := pathOf(prefix); err != nil {
+			return fmt.Errorf("list: %w", err)
+		}
+		if err := w.noLinksOn(prefix); err != nil {
+			return fmt.Errorf("list %s: %w", prefix, err)
+		}
+	}
+	if err := w.directory(prefix); err != nil && w.stopped == nil {
+		return fmt.Errorf("list %s: %w", prefix, err)
+	}
+	return w.stopped
+}
+
+// walk is one listing.
+type walk struct {
+	ctx     context.Context
+	s       *Store
+	root    *os.Root
+	fn      func(store.Object) error
+	stopped error // what fn said
+}
+
+// noLinksOn refuses a prefix that leads over a symbolic link, like any link met below it.
+func (w *walk) noLinksOn(prefix string) error {
+	for at := prefix; at != "."; at = path.Dir(at) {
+		fi, err := w.root.Lstat(at)
+		if err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s: %w", at, errLink)
+		}
+	}
+	return nil
+}
+
+// directory tells everything below dir in the order of the keys' bytes: a directory sorts as
+// its name with a slash.
+func (w *walk) directory(dir string) error {
+	entries, err := w.read(dir)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // there are no such keys, or they were deleted meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	sidecars := map[string]bool{}
+	for _, e := range entries {
+		if of, ok := strings.CutPrefix(e.Name(), sidecarMark); ok {
+			sidecars[of] = true
+		}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), hidden):
+		case e.Type()&fs.ModeSymlink != 0:
+			return fmt.Errorf("%s: %w", name, errLink)
+		case e.IsDir():
+			err = w.directory(name)
+		case e.Type().IsRegular():
+			err = w.object(name, sidecars[e.Name()])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) read(dir string) ([]fs.DirEntry, error) {
+	if err := w.ctx.Err(); err != nil {
+		return nil, err
+	}
+	if dir == "" {
+		dir = "."
+	}
+	if err := w.s.step("list " + dir); err != nil {
+		return nil, classify(err)
+	}
+	f, err := w.root.Open(dir)
+	if err != nil {
+		return nil, classify(err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, classify(err)
+	}
+	if !fi.IsDir() {
+		return nil, store.ErrNotFound // an object, so there is nothing below it
+	}
+	entries, err := f.ReadDir(-1)
+	if err != nil && err != io.EOF {
+		return nil, classify(err)
+	}
+	return entries, nil
+}
+
+func sortName(e fs.DirEntry) string {
+	if e.IsDir() {
+		return e.Name() + "/"
+	}
+	return e.Name()
+}
+
+// object tells one object, unless it was deleted since its directory was read.
+func (w *walk) object(name string, sidecar bool) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	fi, err := lstat(w.root, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	a, err := w.s.attributesOf(name, sidecar)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	w.stopped = w.fn(describe(name, fi, a))
+	return w.stopped
+}
