@@ -53,8 +53,10 @@ func (e *LossError) Error() string {
 	if e.Other != nil {
 		fmt.Fprintf(&b, " of %s", timeline.Title(*e.Other))
 	}
-	if e.Why != "" {
+	if e.Why != "" && e.Other != nil {
 		b.WriteString(", " + e.Why)
+	} else if e.Why != "" {
+		b.WriteString("; " + e.Why)
 	}
 	if e.Missing != nil {
 		fmt.Fprintf(&b, ": missing %s", e.Missing)

@@ -198,15 +198,12 @@ func (v *view) reach(base timeline.Snapshot, limit snapshot.Revision) draft {
 	return d
 }
 
-// overlaps says that deltas share revisions and how that is settled.
+// overlaps says how revisions that several deltas hold are settled.
 func (p *Plan) overlaps() {
-	n := 0
 	for _, s := range p.Deltas {
 		if s.Name().Start < s.From {
-			n++
+			p.note("where a delta overlaps what is before it, the revisions in both are taken from the first and skipped in the second")
+			return
 		}
-	}
-	if n > 0 {
-		p.note("%d deltas overlap what is before them: of a revision in both, the first one counts and the second is skipped", n)
 	}
 }

@@ -23,7 +23,9 @@ type Plan struct {
 	// StopRevision ends the restore inside the last delta, 0: no such limit. A base whose content
 	// turns out to be beyond it must not be used; measure it and plan again.
 	StopRevision snapshot.Revision
-	// StopTime ends the restore before the first revision received after it; zero: no limit.
+	// StopTime ends the restore before the first revision received after it; zero: no limit. If
+	// Base is not Certain, its content may be newer: a delta then holds a revision that the
+	// base has too and that was received after StopTime. Declare the base unusable and plan again.
 	StopTime time.Time
 	Notes    []string // what a person should know, one sentence each
 }

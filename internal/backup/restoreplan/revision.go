@@ -42,7 +42,7 @@ func (v *view) short(target Target, r snapshot.Revision, best draft) error {
 	e := &NoWayError{Target: target, Lineage: &v.ID, Highest: best.end, Lowest: v.fulls[len(v.fulls)-1].Last}
 	switch {
 	case best.end == 0:
-		e.Why = fmt.Sprintf("there is no usable full at or before it, the first is %s", object(v.fulls[len(v.fulls)-1].Ref))
+		e.Why = fmt.Sprintf("there is no usable full at or before it, the first is %s of %s", object(v.fulls[len(v.fulls)-1].Ref), atLeast(e.Lowest, v.fulls[len(v.fulls)-1].Certain))
 		for _, refused := range v.refused {
 			if refused.Full() && refused.Last <= r {
 				e.Why += "; " + refused.String()
@@ -51,11 +51,20 @@ func (v *view) short(target Target, r snapshot.Revision, best draft) error {
 		}
 	case r > v.newest && best.end == v.newest:
 		e.Why = fmt.Sprintf("the newest known revision is %d", v.newest)
+		if refused := v.refusedIn(&timeline.Missing{From: v.newest + 1, To: r}); refused != "" {
+			e.Why += "; " + refused
+		}
 	default:
 		e.Missing = v.links.Beyond(best.end, best.last())
 		e.Why = fmt.Sprintf("the highest revision that can be reached is %d", best.end)
 		if refused := v.refusedIn(e.Missing); refused != "" {
 			e.Why += "; " + refused
+		}
+	}
+	for _, f := range v.fulls {
+		if f.Name().Last <= r && f.Last > r {
+			e.Why += fmt.Sprintf("; %s is no base for it, because it reaches revision %d", object(f.Ref), f.Last)
+			break
 		}
 	}
 	return e

@@ -115,7 +115,7 @@ func (d draft) last() string {
 }
 
 // plan makes a plan of a draft, with the notes that every plan has. Refused fulls that would
-// have been a nearer base, up to revision limit, are named.
+// have been a nearer base, and refused deltas after the base, are named up to revision limit.
 func (v *view) plan(t Target, d draft, limit snapshot.Revision) Plan {
 	p := Plan{
 		Target: t, Lineage: v.Lineage.Lineage, Base: d.base, Deltas: d.steps,
@@ -124,7 +124,8 @@ func (v *view) plan(t Target, d draft, limit snapshot.Revision) Plan {
 	const most = 3
 	named, more := 0, 0
 	for _, r := range v.refused {
-		if !r.Full() || r.Last > limit || timeline.CompareBases(r.Snapshot, d.base) <= 0 {
+		if r.Full() && (r.Last > limit || timeline.CompareBases(r.Snapshot, d.base) <= 0) ||
+			!r.Full() && (r.Name().Start > limit || r.Last <= d.base.Last) {
 			continue
 		}
 		if named < most {
@@ -135,7 +136,7 @@ func (v *view) plan(t Target, d draft, limit snapshot.Revision) Plan {
 		}
 	}
 	if more > 0 {
-		p.note("%d more newer fulls are not used", more)
+		p.note("%d more snapshots after the base are not used", more)
 	}
 	if d.doubt != "" {
 		p.note("%s", d.doubt)

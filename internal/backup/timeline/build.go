@@ -77,7 +77,7 @@ func (b *builder) readObjects(objects []Object) {
 		}
 	}
 	for key, n := range chunks {
-		b.find(Chunk, Info, b.lineageOf(key), Ref{Key: key}, "%s has %d parts of an upload beside it, which no restore reads", key.Name, n)
+		b.find(Chunk, Info, b.lineageOf(key), Ref{Key: key}, "beside %s there are parts of an upload, which no restore reads: %d", key.Name, n)
 	}
 	b.present = make(map[snapshot.Key]bool, len(versions))
 	for key, list := range versions {
@@ -132,6 +132,9 @@ func (b *builder) add(key snapshot.Key, versions []Object) {
 		told = chosen.Header
 	}
 	s := known(key, told)
+	if told == nil && chosen.Header != nil && !s.Full() {
+		s.Lineage = chosen.Header.Lineage.ID // it is missing there, whatever its name should be
+	}
 	s.Object, s.candidates = chosen, candidates
 	s.Others = slices.DeleteFunc(versions, func(o Object) bool { return o.Ref == chosen.Ref })
 	s.Certain = !s.Full() || m != nil

@@ -44,8 +44,8 @@ func (b *builder) ancestry(l *Lineage) {
 		}
 	}
 	if n := len(later); n > 0 {
-		b.find(StaleWriter, Warning, parent.ID, later[n-1].Ref, "%d snapshots of %s were written after %s had left it, the last is %s",
-			n, Title(parent.ID), Title(l.ID), later[n-1].Name())
+		b.find(StaleWriter, Warning, parent.ID, later[n-1].Ref, "snapshots of %s that were written after %s had left it: %d, the last is %s",
+			Title(parent.ID), Title(l.ID), n, later[n-1].Name())
 	}
 }
 

@@ -30,7 +30,10 @@ func (b *builder) descent(l *Lineage) {
 	if l.ID == "" {
 		return
 	}
-	all := slices.Concat(l.Snapshots, l.Missing)
+	all := slices.DeleteFunc(slices.Concat(l.Snapshots, l.Missing), func(s Snapshot) bool { return s.Manifest == nil })
+	if len(all) == 0 {
+		return
+	}
 	slices.SortFunc(all, func(x, y Snapshot) int {
 		return cmp.Or(cmp.Compare(x.Name().Created, y.Name().Created), compareSnapshots(x, y))
 	})
