@@ -122,6 +122,10 @@ func aMarkerIsListed(t *testing.T, o Options) {
 	// A marker for a key that never was is listed as well, and several are.
 	o.Hide(t, s, "a/never")
 	o.Hide(t, s, "a/k")
+	if o.SparesMarkers {
+		wantKeys(t, s, "a", "a/k", "a/k")
+		return
+	}
 	wantKeys(t, s, "a", "a/k", "a/k", "a/k", "a/never")
 }
 

@@ -64,6 +64,9 @@ type Options struct {
 	// Hide deletes key without naming a version, so that a marker hides it. Needed if
 	// Want.Versions.
 	Hide func(t *testing.T, s store.Store, key string)
+	// SparesMarkers: Hide makes no marker where there is nothing to hide, as MinIO does; S3
+	// itself makes one all the same.
+	SparesMarkers bool
 	// Leftovers counts what failed uploads left behind that List does not show: parts of
 	// uploads, temporary files. nil: not proven here.
 	Leftovers func(t *testing.T, s store.Store) int

@@ -1,0 +1,166 @@
+package s3
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+)
+
+// connect makes the client. Only the ambient chain looks at the environment and at ~/.aws.
+func connect(ctx context.Context, o Options) (*awss3.Client, *http.Client, error) {
+	httpClient, err := newHTTPClient(o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", o.Provider, err)
+	}
+	creds, region, err := identity(ctx, o, httpClient)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", o.Provider, err)
+	}
+	opts := awss3.Options{
+		Region:       region,
+		UsePathStyle: o.PathStyle,
+		Credentials:  creds,
+		HTTPClient:   httpClient,
+		Retryer:      newRetryer(o.Attempts),
+		// The values of checksums are computed here, see checksum.go; this makes the SDK
+		// add one where we do not.
+		RequestChecksumCalculation:                aws.RequestChecksumCalculationWhenSupported,
+		ResponseChecksumValidation:                aws.ResponseChecksumValidationWhenSupported,
+		DisableLogOutputChecksumValidationSkipped: true,
+		// A bucket name is a name: an ARN in its place must not lead elsewhere.
+		UseARNRegion: false,
+	}
+	if o.LegacyChecksums {
+		opts.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+	}
+	if o.SkipResponseChecksums {
+		opts.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+	}
+	if o.Endpoint != "" {
+		opts.BaseEndpoint = aws.String(o.Endpoint)
+	}
+	return awss3.New(opts), httpClient, nil
+}
+
+// newRetryer repeats a request whose failure is of the passing kind, with exponential pauses
+// and full jitter. A conflict of two conditional writes is of that kind as well.
+func newRetryer(attempts int) aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = attempts
+		o.MaxBackoff = maxBackoff
+		o.Retryables = append([]retry.IsErrorRetryable{
+			// Repeating cannot help, and the caller waits for the answer.
+			retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+				if notTrusted(err) != nil {
+					return aws.FalseTernary
+				}
+				return aws.UnknownTernary
+			}),
+			retry.RetryableErrorCode{Codes: map[string]struct{}{"ConditionalRequestConflict": {}}},
+		}, o.Retryables...)
+	})
+}
+
+// newHTTPClient is of this store alone. Timeouts are about standstill, not about size: a
+// transfer may take as long as it moves.
+func newHTTPClient(o Options) (*http.Client, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.InsecureSkipVerify}
+	if len(o.TrustedCAs) > 0 {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(o.TrustedCAs) {
+			return nil, errors.New("trustedCaCert holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
+		}
+		conf.RootCAs = pool
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               o.Proxy,
+			DialContext:         idleDialer{dialer, o.IdleTimeout}.DialContext,
+			TLSClientConfig:     conf,
+			TLSHandshakeTimeout: tlsTimeout,
+			// Otherwise an upload would wait for a go-ahead that many servers never give.
+			ExpectContinueTimeout: time.Second,
+			MaxIdleConnsPerHost:   32,
+			IdleConnTimeout:       o.IdleTimeout / 2,
+		},
+		// S3 answers "wrong region" by a redirect, which must not be followed with a body.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// identity is whose name requests are signed with, and in which region.
+func identity(ctx context.Context, o Options, httpClient *http.Client) (aws.CredentialsProvider, string, error) {
+	switch {
+	case o.Keys != nil:
+		if o.Region == "" {
+			return nil, "", errors.New("the region is missing (field region of the credentials)")
+		}
+		return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			k, err := o.Keys()
+			if err != nil {
+				return aws.Credentials{}, &credentialsError{err}
+			}
+			return aws.Credentials{AccessKeyID: k.AccessKeyID, SecretAccessKey: k.SecretAccessKey, SessionToken: k.SessionToken, Source: "druid"}, nil
+		}), o.Region, nil
+
+	case o.WebIdentity != nil:
+		if o.Region == "" {
+			return nil, "", errors.New("the region is missing (field region of the credentials)")
+		}
+		client := sts.New(sts.Options{Region: o.Region, HTTPClient: httpClient, Retryer: newRetryer(o.Attempts)})
+		provider := stscreds.NewWebIdentityRoleProvider(client, o.WebIdentity.RoleARN, stscreds.IdentityTokenFile(o.WebIdentity.TokenFile),
+			func(w *stscreds.WebIdentityRoleOptions) { w.RoleSessionName = "druid" })
+		return aws.NewCredentialsCache(provider), o.Region, nil
+	}
+	loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(o.Region), config.WithHTTPClient(httpClient))
+	if err != nil {
+		return nil, "", &credentialsError{fmt.Errorf("the ambient configuration of AWS cannot be loaded: %w", err)}
+	}
+	if loaded.Region == "" {
+		return nil, "", errors.New("the region is missing (AWS_REGION, or the field region of the credentials)")
+	}
+	return loaded.Credentials, loaded.Region, nil
+}
+
+// credentialsError marks what went wrong while credentials were fetched, not while they were used.
+type credentialsError struct{ err error }
+
+func (e *credentialsError) Error() string { return e.err.Error() }
+func (e *credentialsError) Unwrap() error { return e.err }
+
+// sse are the three headers of a customer key; nil pointers are not sent.
+type sse struct{ algorithm, key, digest *string }
+
+func newSSE(o Options) sse {
+	if o.CustomerKey == "" {
+		return sse{}
+	}
+	key, err := customerKey(o.CustomerKey)
+	if err != nil { // complete has checked it
+		return sse{}
+	}
+	sum := md5.Sum(key)
+	return sse{
+		algorithm: aws.String(o.CustomerAlgorithm),
+		key:       aws.String(base64.StdEncoding.EncodeToString(key)),
+		digest:    aws.String(base64.StdEncoding.EncodeToString(sum[:])),
+	}
+}

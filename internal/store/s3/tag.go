@@ -1,0 +1,84 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"druid.internal/druid/internal/store"
+)
+
+// tagHeader is the tags of a new object as the header wants them.
+func tagHeader(tags map[string]string) *string {
+	if len(tags) == 0 {
+		return nil
+	}
+	q := url.Values{}
+	for k, v := range tags {
+		q.Set(k, v)
+	}
+	return aws.String(q.Encode())
+}
+
+// tagsOf reads the tags a HEAD has counted. No count means no tags only to those who may read
+// tags, so it takes one answered request to believe it. nil: not told.
+func (s *Store) tagsOf(ctx context.Context, v store.Version, head *awss3.HeadObjectOutput) (map[string]string, error) {
+	if aws.ToInt32(head.TagCount) == 0 && s.tagsReadable.Load() {
+		return map[string]string{}, nil
+	}
+	tags, err := s.readTags(ctx, v)
+	if errors.Is(err, store.ErrForbidden) || errors.Is(err, store.ErrUnsupported) {
+		return nil, nil
+	}
+	return tags, err
+}
+
+func (s *Store) readTags(ctx context.Context, v store.Version) (map[string]string, error) {
+	out, err := s.client.GetObjectTagging(ctx, &awss3.GetObjectTaggingInput{Bucket: &s.opts.Bucket, Key: &v.Key, VersionId: versionID(v)})
+	if err != nil {
+		return nil, s.classifyRead(ctx, err)
+	}
+	s.tagsReadable.Store(true)
+	tags := make(map[string]string, len(out.TagSet))
+	for _, t := range out.TagSet {
+		tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return tags, nil
+}
+
+// SetTag implements store.Tagger. S3 only knows how to replace all tags, so of two who set
+// different tags of one version at once, one may be lost.
+func (s *Store) SetTag(ctx context.Context, v store.Version, key, value string) error {
+	if err := s.setTag(ctx, v, key, value); err != nil {
+		return fmt.Errorf("tag %s in %s: %w", v, s.caps.Location, err)
+	}
+	return nil
+}
+
+func (s *Store) setTag(ctx context.Context, v store.Version, key, value string) error {
+	tags, err := s.readTags(ctx, v)
+	if err != nil {
+		return s.whyMissing(ctx, err)
+	}
+	tags[key] = value
+	set := make([]types.Tag, 0, len(tags))
+	for k, val := range tags {
+		set = append(set, types.Tag{Key: aws.String(k), Value: aws.String(val)})
+	}
+	slices.SortFunc(set, func(a, b types.Tag) int {
+		if *a.Key < *b.Key {
+			return -1
+		}
+		return 1
+	})
+	_, err = s.client.PutObjectTagging(ctx, &awss3.PutObjectTaggingInput{
+		Bucket: &s.opts.Bucket, Key: &v.Key, VersionId: versionID(v), Tagging: &types.Tagging{TagSet: set},
+	})
+	return s.classify(ctx, err)
+}
