@@ -132,8 +132,8 @@ type contents struct {
 func (b Bucket) sort() *contents {
 	var (
 		c     contents
-		items = map[snapshot.Key]*item{}
-		order []*item
+		items = make(map[snapshot.Key]*item, len(b.Listing.Objects))
+		order = make([]*item, 0, len(b.Listing.Objects))
 	)
 	at := func(k snapshot.Key) *item {
 		k = k.Snapshot()
@@ -166,7 +166,7 @@ func (b Bucket) sort() *contents {
 		h.findChain()
 		restorable = restorable || h.base != nil
 	}
-	seen := map[timeline.Ref]bool{} // a listing may return something twice
+	seen := make(map[timeline.Ref]bool, len(b.Listing.Objects)+len(b.Listing.Manifests)) // a listing may return something twice
 	for _, o := range b.Listing.Objects {
 		if seen[o.Ref] {
 			continue

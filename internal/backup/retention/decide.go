@@ -25,7 +25,7 @@ func Decide(b Bucket, p Policy, now time.Time, margin time.Duration) (Plan, erro
 		c.applyMaxAge(p, now)
 		c.applyMaxSize(p)
 		c.defaults()
-		c.applyProperties()
+		c.applyProperties(now)
 		c.applyToTraces()
 	}
 	w := writer{bucket: b, policy: p, now: now, margin: margin}

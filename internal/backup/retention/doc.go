@@ -9,7 +9,8 @@
 //   - what a kept delta needs to be restorable is kept
 //   - a lineage goes only when a newer one has a restorable chain
 //   - nothing under a lock or a hold is deleted, nor anything whose lock is unknown
-//   - parts of an upload that may still be running are kept
+//   - parts of an upload that may still be running are kept, and so is what may still be
+//     waiting for its manifest
 //   - a key is deleted whole or not at all, the version that counts last
 //   - no policy deletes nothing, and owner records are none of its business
 package retention

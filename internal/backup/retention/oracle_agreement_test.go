@@ -49,7 +49,7 @@ func regularScene(r *rand.Rand, ahead bool) scene {
 	}
 	rhythms := []time.Duration{10 * time.Minute, time.Hour, 3 * time.Hour, 24 * time.Hour, 4 * 24 * time.Hour, 11 * 24 * time.Hour}
 	rhythm := rhythms[r.IntN(len(rhythms))]
-	n := 1 + r.IntN(14)
+	n := 1 + r.IntN(10)
 	at := s.now.Add(-time.Duration(n) * rhythm)
 	if ahead && r.IntN(4) == 0 {
 		at = at.Add(time.Duration(r.IntN(4)) * rhythm)
@@ -63,7 +63,7 @@ func regularScene(r *rand.Rand, ahead bool) scene {
 		if r.IntN(2) == 0 {
 			step = time.Duration(r.Int64N(int64(2 * rhythm)))
 		}
-		deltas := r.IntN(4)
+		deltas := r.IntN(3)
 		s.add(snapshot.Name{Kind: snapshot.Full, Last: rev, Created: at.Unix(), Compression: snapshot.Gzip,
 			Final: i == n-1 && r.IntN(5) == 0}, unlocked())
 		for j := range deltas {
@@ -87,12 +87,10 @@ func regularScene(r *rand.Rand, ahead bool) scene {
 // add puts an object under the given name into the bucket and returns it.
 func (s *scene) add(n snapshot.Name, lock *immutability.Retention) *timeline.Object {
 	key := snapshot.SnapshotKey("ns/etcd-main", n)
-	for _, o := range s.bucket.Listing.Objects {
-		if o.Key == key {
-			return &timeline.Object{} // the same name again, which a store without versions cannot hold
-		}
-	}
 	o := timeline.Object{Ref: timeline.Ref{Key: key}, Size: 10, Modified: n.CreatedAt(), Latest: true}
+	if _, again := s.bucket.Locks[o.Ref]; again {
+		return &timeline.Object{} // the same name again, which a store without versions cannot hold
+	}
 	s.bucket.Listing.Objects = append(s.bucket.Listing.Objects, o)
 	s.bucket.Locks[o.Ref] = lock
 	return &s.bucket.Listing.Objects[len(s.bucket.Listing.Objects)-1]

@@ -2,21 +2,25 @@ package retention
 
 import (
 	"slices"
+	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 )
 
 // applyProperties forbids what no policy may do.
-func (c *contents) applyProperties() {
+func (c *contents) applyProperties(now time.Time) {
 	for i, h := range c.histories {
 		if !h.left {
 			h.protectNewest(i == 0)
 		}
 		for _, s := range h.streams {
 			for _, it := range s.all() {
-				if it.manifestUnread() {
+				switch {
+				case it.manifestUnread():
 					it.protect(UnreadManifest)
+				case h.left && h.ID == "" && it.youngerThan(ManifestGrace, now):
+					it.protect(ManifestMayCome)
 				}
 			}
 		}
@@ -46,6 +50,17 @@ func (h *history) protectNewest(current bool) {
 			it.protect(why)
 		}
 	}
+}
+
+// ManifestGrace is how long a snapshot without a manifest, where newer lineages have some, is
+// taken for one whose manifest is still to be written. Until it is, the timeline counts the
+// newest snapshot there is to the oldest lineage of all.
+const ManifestGrace = 24 * time.Hour
+
+// youngerThan judges by the name and by the store's clock: either will do.
+func (it *item) youngerThan(d time.Duration, now time.Time) bool {
+	limit := now.Add(-d)
+	return !it.created().Before(limit) || !it.snap.Modified.Before(limit)
 }
 
 // manifestUnread reports that there is a manifest but none that can be used. Without it the

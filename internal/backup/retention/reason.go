@@ -28,13 +28,14 @@ const (
 
 // Why something is kept although the policy would let it go: the properties of the package.
 const (
-	NewestChain    Reason = "newest-chain"
-	CurrentStream  Reason = "current-stream"
-	NeededByDelta  Reason = "needed-by-delta"
-	NoNewerLineage Reason = "no-newer-lineage"
-	UploadMayRun   Reason = "upload-may-run"
-	NotUnderstood  Reason = "not-understood"
-	UnreadManifest Reason = "unread-manifest"
+	NewestChain     Reason = "newest-chain"
+	CurrentStream   Reason = "current-stream"
+	NeededByDelta   Reason = "needed-by-delta"
+	NoNewerLineage  Reason = "no-newer-lineage"
+	UploadMayRun    Reason = "upload-may-run"
+	NotUnderstood   Reason = "not-understood"
+	UnreadManifest  Reason = "unread-manifest"
+	ManifestMayCome Reason = "manifest-may-come"
 )
 
 // Why the policy lets something go.
@@ -77,18 +78,19 @@ var texts = map[Reason]string{
 	KeepWeekly:   "the newest of a week to keep",
 	KeepMonthly:  "the newest of a month to keep",
 	YoungDelta:   "inside the delta retention period",
-	EndOfLineage: "the end of a lineage that is still kept",
+	EndOfLineage: "the newest of a lineage that is kept",
 	WithinLimits: "within the limits",
 	WithSnapshot: "its snapshot is kept",
 	NotYetOldest: "an older snapshot is still kept",
 
-	NewestChain:    "part of the newest restorable chain",
-	CurrentStream:  "part of the stream being written",
-	NeededByDelta:  "a delta that is kept needs it",
-	NoNewerLineage: "no newer lineage can be restored",
-	UploadMayRun:   "part of an upload that may still run",
-	NotUnderstood:  "the timeline does not know it",
-	UnreadManifest: "its manifest cannot be used, so its lineage is in doubt",
+	NewestChain:     "part of the newest restorable chain",
+	CurrentStream:   "part of the stream being written",
+	NeededByDelta:   "a delta that is kept needs it",
+	NoNewerLineage:  "no newer lineage can be restored",
+	UploadMayRun:    "part of an upload that may still run",
+	NotUnderstood:   "the timeline does not know it",
+	UnreadManifest:  "its manifest cannot be used, so its lineage is in doubt",
+	ManifestMayCome: "new, its manifest may be on the way",
 
 	OverMaxBackups:  "more newer backups than to be kept",
 	NotLastOfPeriod: "not the last of its period",
@@ -122,7 +124,7 @@ func (r Reason) Text() string {
 // Protects reports whether the reason is a property that holds against every policy.
 func (r Reason) Protects() bool {
 	switch r {
-	case NewestChain, CurrentStream, NeededByDelta, NoNewerLineage, UploadMayRun, NotUnderstood, UnreadManifest:
+	case NewestChain, CurrentStream, NeededByDelta, NoNewerLineage, UploadMayRun, NotUnderstood, UnreadManifest, ManifestMayCome:
 		return true
 	}
 	return false

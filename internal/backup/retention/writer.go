@@ -33,7 +33,8 @@ type writer struct {
 }
 
 func (w *writer) write(c *contents) {
-	turns := map[*item]int{}
+	w.decisions = make([]Decision, 0, len(w.bucket.Listing.Objects)+len(w.bucket.Listing.Manifests))
+	turns := make(map[*item]int, len(w.bucket.Listing.Objects))
 	turn := func(it *item) { turns[it] = len(turns) }
 	oldestFirst := slices.Backward(c.histories)
 	for _, h := range oldestFirst {
@@ -72,7 +73,7 @@ func (w *writer) write(c *contents) {
 
 // item writes everything that is stored under one snapshot's name.
 func (w *writer) item(it *item, turn int, lineage snapshot.LineageID) {
-	own := slices.Clone(it.policy)
+	own := slices.Clip(it.policy)
 	if it.property != "" {
 		own = append(own, it.property)
 	}
@@ -84,12 +85,18 @@ func (w *writer) item(it *item, turn int, lineage snapshot.LineageID) {
 	default:
 		along = []Reason{WithSnapshot}
 	}
+	name := it.key.String()
 	draft := func(kind Kind, part int, ref timeline.Ref, size int64, why []Reason) Decision {
-		return Decision{Ref: ref, Key: ref.Key.String(), Version: ref.Version, Kind: kind, Snapshot: it.key.String(),
-			Lineage: lineage, Created: it.created(), Size: size, Reasons: slices.Clone(why), turn: turn, part: part}
+		key := name
+		if ref.Key != it.key {
+			key = ref.Key.String()
+		}
+		return Decision{Ref: ref, Key: key, Version: ref.Version, Kind: kind, Snapshot: name,
+			Lineage: lineage, Created: it.created(), Size: size, Reasons: slices.Clip(why), turn: turn, part: part}
 	}
 
-	var key, manifest, leftover []Decision
+	var manifest, leftover []Decision
+	key := make([]Decision, 0, 1+len(it.others))
 	if it.snap != nil {
 		kind := Delta
 		if it.isFull() {
@@ -141,7 +148,9 @@ func (w *writer) item(it *item, turn int, lineage snapshot.LineageID) {
 	for i := range leftover {
 		w.judge(leftover[i:i+1], "", time.Time{})
 	}
-	w.decisions = slices.Concat(w.decisions, key, manifest, leftover)
+	w.decisions = append(w.decisions, key...)
+	w.decisions = append(w.decisions, manifest...)
+	w.decisions = append(w.decisions, leftover...)
 }
 
 // judge deletes a group of versions that ought to go, or blocks all of it if any of them is

@@ -1,0 +1,275 @@
+package retention
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected parts of testdata/*.txt")
+
+// Each file of testdata is a story of blocks: a bucket and a question, a line "----", the
+// answer. Ages are told backwards from now: 3h is three hours ago, -1h in an hour.
+//
+//	now TIME
+//	policy [LimitBased N | Exponential] [deltas=AGE] [age=AGE] [size=BYTES] [last=N] [hourly=N] ...
+//	full LAST AGE [OPTION ...]
+//	delta START-LAST AGE [OPTION ...]
+//	chunk full LAST AGE [number=N] [modified=AGE]
+//	? plan           every decision, as the command line prints it
+//	? order          the deletions, in their order
+//
+// Options: lineage=ID[<PARENT] (writes a manifest), v1, excluded, damaged (other bytes than the
+// manifest's), unread (a manifest that cannot be read), gone (the manifest alone is left),
+// locked=AGE (the end of a lock), hold, untold (the store did not tell the lock),
+// size=BYTES, forged=AGE (another version, made at that age), forged-locked=AGE (its lock),
+// marker (a delete marker on top).
+// Now and policy stay as they are until changed; objects are those of the block.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := string(content)
+			got := play(t, want)
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func play(t *testing.T, story string) string {
+	var (
+		out    strings.Builder
+		st     stage
+		answer bool
+	)
+	for _, line := range strings.SplitAfter(story, "\n") {
+		text := strings.TrimSpace(line)
+		switch {
+		case text == "----":
+			out.WriteString(line)
+			out.WriteString(st.answers.String())
+			st = stage{now: st.now, policy: st.policy}
+			answer = true
+		case text == "":
+			answer = false
+			out.WriteString(line)
+		case answer: // replaced by ours
+		default:
+			out.WriteString(line)
+			if !strings.HasPrefix(text, "#") {
+				st.do(t, strings.Fields(text))
+			}
+		}
+	}
+	return out.String()
+}
+
+type stage struct {
+	now     time.Time
+	policy  Policy
+	bucket  Bucket
+	answers strings.Builder
+}
+
+// words are the arguments of a line: those with a value, and whether a bare one is there.
+type words map[string]string
+
+func (w words) has(key string) bool { _, is := w[key]; return is }
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// age reads 90m, 3h, 2d and -1h.
+func age(t *testing.T, s string) time.Duration {
+	t.Helper()
+	if days, is := strings.CutSuffix(s, "d"); is {
+		n := must[float64](t)(strconv.ParseFloat(days, 64))
+		return time.Duration(n * float64(day))
+	}
+	return must[time.Duration](t)(time.ParseDuration(s))
+}
+
+func (s *stage) do(t *testing.T, line []string) {
+	t.Helper()
+	options := words{}
+	for _, w := range line[1:] {
+		k, v, _ := strings.Cut(w, "=")
+		options[k] = v
+	}
+	ago := func(text string) time.Time { return s.now.Add(-age(t, text)) }
+	number := func(text string) int64 { return must[int64](t)(strconv.ParseInt(text, 10, 64)) }
+	switch line[0] {
+	case "now":
+		s.now = must[time.Time](t)(time.Parse(time.RFC3339, line[1]))
+	case "policy":
+		s.policy = readPolicy(t, line[1:], options)
+	case "full":
+		s.object(t, snapshot.Name{Kind: snapshot.Full, Last: snapshot.Revision(number(line[1])), Created: ago(line[2]).Unix(), Compression: snapshot.Gzip}, options)
+	case "delta":
+		from, to, _ := strings.Cut(line[1], "-")
+		s.object(t, snapshot.Name{Kind: snapshot.Delta, Start: snapshot.Revision(number(from)), Last: snapshot.Revision(number(to)),
+			Created: ago(line[2]).Unix(), Compression: snapshot.Gzip}, options)
+	case "chunk":
+		key := snapshot.SnapshotKey("ns/main", snapshot.Name{Kind: snapshot.Full, Last: snapshot.Revision(number(line[2])), Created: ago(line[3]).Unix(), Compression: snapshot.Gzip})
+		key.Object, key.Chunk = snapshot.ChunkObject, fmt.Sprintf("%010d", number("0"+options["number"]))
+		modified := ago(line[3])
+		if options.has("modified") {
+			modified = ago(options["modified"])
+		}
+		s.put(timeline.Object{Ref: timeline.Ref{Key: key}, Size: 50, Modified: modified}, s.lock(t, options, "locked"))
+	case "segments":
+		s.bucket.ChunksAreData = true
+	case "?":
+		s.ask(t, line[1])
+	default:
+		t.Fatalf("what is %q?", line[0])
+	}
+}
+
+func readPolicy(t *testing.T, line []string, options words) Policy {
+	t.Helper()
+	var p Policy
+	if len(line) > 0 && !strings.Contains(line[0], "=") {
+		p.Method = must[Method](t)(ParseMethod(line[0]))
+	}
+	if p.Method == LimitBased {
+		p.MaxBackups = must[int](t)(strconv.Atoi(line[1]))
+	}
+	for key, field := range map[string]*int{"last": &p.Keep.Last, "hourly": &p.Keep.Hourly, "daily": &p.Keep.Daily,
+		"weekly": &p.Keep.Weekly, "monthly": &p.Keep.Monthly} {
+		if options.has(key) {
+			*field = must[int](t)(strconv.Atoi(options[key]))
+		}
+	}
+	if options.has("deltas") {
+		p.DeltaRetention = age(t, options["deltas"])
+	}
+	if options.has("age") {
+		p.MaxAge = age(t, options["age"])
+	}
+	if options.has("size") {
+		p.MaxSize = must[int64](t)(strconv.ParseInt(options["size"], 10, 64))
+	}
+	return p
+}
+
+func (s *stage) lock(t *testing.T, options words, locked string) *immutability.Retention {
+	switch {
+	case options.has("untold"):
+		return nil
+	case options.has(locked):
+		return &immutability.Retention{Mode: immutability.ModeCompliance, Until: s.now.Add(-age(t, options[locked])), Hold: options.has("hold")}
+	}
+	return &immutability.Retention{Mode: immutability.ModeNone, Hold: options.has("hold")}
+}
+
+func (s *stage) put(o timeline.Object, lock *immutability.Retention) {
+	s.bucket.Listing.Objects = append(s.bucket.Listing.Objects, o)
+	if s.bucket.Locks == nil {
+		s.bucket.Locks = map[timeline.Ref]*immutability.Retention{}
+	}
+	s.bucket.Locks[o.Ref] = lock
+}
+
+// object adds a snapshot with all that its options say.
+func (s *stage) object(t *testing.T, n snapshot.Name, options words) {
+	key := snapshot.SnapshotKey("ns/main", n)
+	if options.has("v1") {
+		key.Layout, key.Dir = snapshot.V1, fmt.Sprintf("Backup-%d", n.Created)
+	}
+	o := timeline.Object{Ref: timeline.Ref{Key: key}, Size: 100, Modified: n.CreatedAt(), Excluded: options.has("excluded")}
+	if n.Kind == snapshot.Delta {
+		o.Size = 10
+	}
+	if options.has("size") {
+		o.Size = must[int64](t)(strconv.ParseInt(options["size"], 10, 64))
+	}
+	genuine := snapshot.Digest{1}
+	o.Digest = genuine
+	if options.has("damaged") {
+		o.Digest = snapshot.Digest{2}
+	}
+	if options.has("forged") || options.has("marker") {
+		o.Version = "v1"
+	}
+	if !options.has("gone") {
+		s.put(o, s.lock(t, options, "locked"))
+	}
+	if options.has("forged") {
+		f := o
+		f.Version, f.Modified, f.Digest, f.Latest = "v2", s.now.Add(-age(t, options["forged"])), snapshot.Digest{3}, true
+		s.put(f, s.lock(t, options, "forged-locked"))
+	}
+	if options.has("marker") {
+		m := o
+		m.Version, m.Marker, m.Size, m.Digest, m.Modified, m.Excluded = "v9", true, 0, snapshot.Digest{}, s.now.Add(-time.Minute), false
+		s.bucket.Listing.Objects = append(s.bucket.Listing.Objects, m)
+	}
+	if !options.has("lineage") && !options.has("unread") {
+		return
+	}
+	m := timeline.StoredManifest{Key: key.Manifest(), Modified: o.Modified.Add(time.Second)}
+	if options.has("unread") {
+		m.Err = snapshot.ErrManifest
+	} else {
+		id, parent, _ := strings.Cut(options["lineage"], "<")
+		m.Manifest = &snapshot.Manifest{Version: 1, Snapshot: n.String(), LastRevision: n.Last, Digest: genuine, Size: o.Size,
+			Lineage: snapshot.Lineage{ID: snapshot.LineageID(id), Parent: snapshot.LineageID(parent)}}
+	}
+	s.bucket.Listing.Manifests = append(s.bucket.Listing.Manifests, m)
+	if s.bucket.Locks == nil {
+		s.bucket.Locks = map[timeline.Ref]*immutability.Retention{}
+	}
+	s.bucket.Locks[timeline.Ref{Key: m.Key}] = s.lock(t, options, "locked")
+}
+
+func (s *stage) ask(t *testing.T, question string) {
+	s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+	plan, err := Decide(s.bucket, s.policy, s.now, immutability.DeleteMargin)
+	switch {
+	case err != nil:
+		fmt.Fprintln(&s.answers, err)
+	case question == "plan":
+		for line := range strings.Lines(plan.Table()) {
+			s.answers.WriteString(strings.TrimRight(line, " \n") + "\n")
+		}
+	case question == "order":
+		for _, d := range plan.Deletions() {
+			fmt.Fprintf(&s.answers, "%s %s\n", d.Kind, d.object())
+		}
+	default:
+		t.Fatalf("no such question: %s", question)
+	}
+}
