@@ -107,14 +107,14 @@ func (r *reading) all(ctx context.Context, jobs []func(context.Context) error) e
 	if limit <= 0 {
 		limit = 16
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, each := errgroup.WithContext(ctx)
 	g.SetLimit(limit)
 	for _, job := range jobs {
-		if ctx.Err() != nil {
+		if each.Err() != nil {
 			break
 		}
 		g.Go(func() error {
-			err := job(ctx)
+			err := job(each)
 			r.progress.add(func(p *Progress) { p.Read++ })
 			if errors.Is(err, store.ErrNotFound) {
 				return fmt.Errorf("%w: %w", errChanged, err)

@@ -1,0 +1,82 @@
+package collector
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/store"
+)
+
+// Options say what to collect. Prefix and Policy are what matters; the zero policy deletes
+// nothing.
+type Options struct {
+	Prefix string
+	Policy retention.Policy
+	// ChunksAreData: see retention.Bucket. True for Swift, whose large objects are their chunks.
+	ChunksAreData bool
+
+	Now         func() time.Time // the local clock, nil: time.Now
+	Parallel    int              // requests at a time while looking, 0: 16; deletions are made one by one
+	MaxFailures int              // deletions that may fail before Execute gives up, 0: 5
+
+	// Progress, if set, is told of each stage how many of a total (0: unknown) are done.
+	Progress func(stage string, done, total int64)
+	Log      *slog.Logger // nil: no log
+}
+
+// The numbers on which safety depends.
+const (
+	// defaultMaxFailures is how many deletions may fail for other reasons than a lock. A store
+	// that fails this often is not understood well enough to go on deleting.
+	defaultMaxFailures = 5
+	// freshness is how old a decision may be when a version is deleted by it. Deleting
+	// thousands of versions takes long, and meanwhile the newest full may have been excluded.
+	freshness = 5 * time.Minute
+	// margin is how long after the end of its lock a version is left alone.
+	margin = immutability.DeleteMargin
+)
+
+// Collector applies one policy to one prefix.
+type Collector struct {
+	store   store.Reader
+	deleter store.Deleter
+	opts    Options
+}
+
+// New returns a collector of what is in s. The deleter may be nil, as for an identity that may
+// only read: then Plan works and Execute refuses.
+func New(s store.Reader, d store.Deleter, o Options) *Collector {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 16
+	}
+	if o.MaxFailures <= 0 {
+		o.MaxFailures = defaultMaxFailures
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, int64, int64) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	return &Collector{store: s, deleter: d, opts: o}
+}
+
+// Plan decides about everything below the prefix and deletes nothing.
+func (c *Collector) Plan(ctx context.Context) (Plan, error) {
+	if err := c.opts.Policy.Validate(); err != nil {
+		return Plan{}, err
+	}
+	p, err := c.look(ctx)
+	if err != nil {
+		return Plan{}, fmt.Errorf("plan what to collect: %w", err)
+	}
+	return p, nil
+}

@@ -1,0 +1,122 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/store"
+)
+
+// look reads the catalog, asks for the locks that matter and decides.
+//
+//	list ─> decide ─> ask about the locks of what ought to go ─> decide again
+//
+// On stores that list locks the second round has nothing to ask. What the policy wants does
+// not depend on locks, so no others have to be asked about.
+func (c *Collector) look(ctx context.Context) (Plan, error) {
+	cat, err := catalog.Read(ctx, c.store, c.opts.Prefix, catalog.Options{
+		Parallel: c.opts.Parallel,
+		Progress: func(p catalog.Progress) { c.opts.Progress("look", int64(p.Read), int64(p.ToRead)) },
+	})
+	if err != nil {
+		return Plan{}, err
+	}
+	now, err := c.clock(ctx, cat)
+	if err != nil {
+		return Plan{}, err
+	}
+	bucket := retention.Bucket{
+		Listing:       cat.Listing,
+		Timeline:      cat.Timeline,
+		Locks:         map[timeline.Ref]*immutability.Retention{},
+		ChunksAreData: c.opts.ChunksAreData,
+	}
+	for ref, o := range cat.Objects {
+		if o.Retention != nil {
+			bucket.Locks[ref] = o.Retention
+		}
+	}
+	decided, err := retention.Decide(bucket, c.opts.Policy, now, margin)
+	if err != nil {
+		return Plan{}, err
+	}
+	plan := Plan{Location: c.store.Capabilities().Location, Prefix: c.opts.Prefix, seen: cat.Objects}
+	if unknown := decided.Unknown(); len(unknown) > 0 {
+		untold, err := c.ask(ctx, unknown, bucket.Locks)
+		if err != nil {
+			return Plan{}, err
+		}
+		if untold > 0 {
+			plan.Notes = append(plan.Notes, fmt.Sprintf("of %d versions the store does not tell the lock, so they count as protected; "+
+				"the collector needs the right to read locks (S3: s3:GetObjectRetention and s3:GetObjectLegalHold)", untold))
+		}
+		if decided, err = retention.Decide(bucket, c.opts.Policy, now, margin); err != nil {
+			return Plan{}, err
+		}
+	}
+	plan.Plan = decided
+	return plan, nil
+}
+
+// clock is the moment by which locks and ages are judged. The store tells its time in the
+// answer about any object; without one there is nothing to judge.
+func (c *Collector) clock(ctx context.Context, cat *catalog.Catalog) (time.Time, error) {
+	local := c.opts.Now()
+	for _, o := range cat.Listing.Objects {
+		if o.Marker {
+			continue
+		}
+		got, err := c.store.Stat(ctx, address(o.Ref))
+		switch {
+		case err == nil:
+			return immutability.Clock{Server: got.ServerTime, Local: local}.ForDeletion(), nil
+		case errors.Is(err, store.ErrForbidden):
+			return immutability.Clock{Local: local}.ForDeletion(), nil
+		case !errors.Is(err, store.ErrNotFound):
+			return time.Time{}, fmt.Errorf("ask the store for its time: %w", err)
+		}
+	}
+	return immutability.Clock{Local: local}.ForDeletion(), nil
+}
+
+// ask adds the locks of refs and returns of how many the store told nothing.
+func (c *Collector) ask(ctx context.Context, refs []timeline.Ref, locks map[timeline.Ref]*immutability.Retention) (untold int, err error) {
+	var mu sync.Mutex
+	done := 0
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(c.opts.Parallel)
+	for _, ref := range refs {
+		g.Go(func() error {
+			o, err := c.store.Stat(ctx, address(ref))
+			if err != nil && !errors.Is(err, store.ErrForbidden) && !errors.Is(err, store.ErrNotFound) {
+				return fmt.Errorf("ask about the lock of %s: %w", ref, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if o.Retention != nil {
+				locks[ref] = o.Retention
+			} else if !errors.Is(err, store.ErrNotFound) {
+				untold++
+			}
+			done++
+			c.opts.Progress("locks", int64(done), int64(len(refs)))
+			return nil
+		})
+	}
+	err = g.Wait()
+	return untold, err
+}
+
+// address is where the store keeps what ref names.
+func address(ref timeline.Ref) store.Version {
+	return store.Version{Key: ref.Key.String(), ID: ref.Version}
+}

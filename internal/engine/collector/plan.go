@@ -1,0 +1,138 @@
+package collector
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/store"
+)
+
+// Plan is what is to happen to every version below the prefix, and why. It prints as a table
+// and, being a struct with tags, as JSON.
+type Plan struct {
+	Location string `json:"location"`
+	Prefix   string `json:"prefix"`
+	retention.Plan
+	// Notes are sentences for people about what could not be found out.
+	Notes []string `json:"notes,omitempty"`
+
+	seen map[timeline.Ref]store.Object // what was decided about; nil: not made by a Collector
+}
+
+// WriteTable prints the plan for people: one line per version, then the sums.
+func (p Plan) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "OBJECT\tVERSION\tKIND\tACTION\tPROTECTED UNTIL\tREASON")
+	for _, d := range p.Decisions {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", below(p.Prefix, d.Key), dash(d.Version), d.Kind, d.Action, protectedUntil(d), texts(d.Reasons))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	_, err := fmt.Fprintf(w, "%s: delete %s, blocked %s, keep %s (policy: %s)\n", where(p.Location, p.Prefix),
+		sum(p.Total(retention.Delete)), sum(p.Total(retention.Blocked)), sum(p.Total(retention.Keep)), p.Policy)
+	return err
+}
+
+func below(prefix, key string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(key, strings.Trim(prefix, "/")), "/")
+}
+
+func where(location, prefix string) string {
+	if prefix == "" {
+		return location
+	}
+	return location + " below " + prefix
+}
+
+func sum(t retention.Total) string { return fmt.Sprintf("%d (%d bytes)", t.Objects, t.Bytes) }
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func protectedUntil(d retention.Decision) string {
+	switch {
+	case d.Action != retention.Blocked:
+		return "-"
+	case d.Until.IsZero():
+		return "unknown"
+	}
+	return moment(d.Until)
+}
+
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func texts(reasons []retention.Reason) string {
+	words := make([]string, len(reasons))
+	for i, r := range reasons {
+		words[i] = r.Text()
+	}
+	return strings.Join(words, "; ")
+}
+
+// compare tells what stands against deleting d, of which the plan said that it may go, as far
+// as a fresh decision knows. No result means nothing.
+func (p Plan) compare(d retention.Decision, fresh freshPlan) (Result, string) {
+	now, listed := fresh.byRef[d.Ref]
+	switch {
+	case !listed:
+		return Gone, "not listed any more"
+	case now.Action == retention.Blocked:
+		return Blocked, texts(now.Reasons)
+	case now.Action != retention.Delete:
+		return Spared, "no longer to be deleted: " + texts(now.Reasons)
+	}
+	if then, is := p.seen[d.Ref], fresh.seen[d.Ref]; !same(then, is) {
+		return Spared, "changed since it was planned"
+	}
+	for _, ref := range fresh.bySnapshot[d.Snapshot] {
+		if _, known := p.seen[ref]; !known {
+			return Spared, fmt.Sprintf("%s appeared since it was planned", ref)
+		}
+	}
+	return "", ""
+}
+
+// same reports whether two answers are about the same bytes. Answers of one store may differ
+// in how exactly they tell the time.
+func same(a, b store.Object) bool {
+	return a.Version == b.Version && a.Marker == b.Marker && a.Size == b.Size &&
+		a.Modified.Sub(b.Modified).Abs() < time.Second
+}
+
+// freshPlan is a plan indexed for comparison.
+type freshPlan struct {
+	Plan
+	byRef      map[timeline.Ref]retention.Decision
+	bySnapshot map[string][]timeline.Ref
+}
+
+func index(p Plan) freshPlan {
+	f := freshPlan{Plan: p, byRef: make(map[timeline.Ref]retention.Decision, len(p.Decisions)), bySnapshot: map[string][]timeline.Ref{}}
+	for _, d := range p.Decisions {
+		f.byRef[d.Ref] = d
+		f.bySnapshot[d.Snapshot] = append(f.bySnapshot[d.Snapshot], d.Ref)
+	}
+	return f
+}
+
+// steps are the deletions of the fresh decision, in its order, that the plan allows.
+func (f freshPlan) steps(allowed map[timeline.Ref]retention.Decision) []retention.Decision {
+	return slices.DeleteFunc(f.Deletions(), func(d retention.Decision) bool {
+		_, is := allowed[d.Ref]
+		return !is
+	})
+}
