@@ -19,6 +19,8 @@ var (
 	ErrBaseDigest = errors.New("full snapshot does not match its SHA-256 trailer: the content is damaged")
 	// ErrNotEtcd: a bolt database without etcd's buckets.
 	ErrNotEtcd = errors.New("not an etcd database")
+	// ErrNotAsNamed: a delta does not end at the revision it should end at.
+	ErrNotAsNamed = errors.New("content does not fit the name")
 	// ErrHashKV: the hash of the key space is not the recorded one.
 	ErrHashKV = errors.New("HashKV differs from the recorded one")
 	// ErrExists: there is data under the final name and Overwrite was not asked for.

@@ -1,7 +1,11 @@
 package datadir
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 
 	"druid.internal/druid/internal/backup/snapshot"
 )
@@ -15,11 +19,61 @@ type Identity struct {
 	Owner   string           `json:"owner,omitempty"` // snapshot.Owner.ID under which backups are written
 }
 
-// ErrNoIdentity is returned by ReadIdentity when the directory holds none.
+// ErrNoIdentity is returned by ReadIdentity when the directory holds none: it was made by etcd
+// alone, or by the original.
 var ErrNoIdentity = errors.New("data directory has no lineage file")
 
 // ReadIdentity reads the identity of the data directory dir.
-func ReadIdentity(dir string) (Identity, error) { return Identity{}, errors.ErrUnsupported }
+func ReadIdentity(dir string) (Identity, error) {
+	path := filepath.Join(dir, filepath.FromSlash(IdentityFile))
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Identity{}, fmt.Errorf("%w: %s", ErrNoIdentity, path)
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	var id Identity
+	if err := json.Unmarshal(b, &id); err != nil {
+		return Identity{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if id.Lineage.ID == "" {
+		return Identity{}, fmt.Errorf("%s: it names no lineage", path)
+	}
+	return id, nil
+}
 
 // WriteIdentity replaces the identity of dir, atomically and durably.
-func WriteIdentity(dir string, id Identity) error { return errors.ErrUnsupported }
+func WriteIdentity(dir string, id Identity) (err error) {
+	if id.Lineage.ID == "" {
+		return errors.New("write identity: the lineage has no id")
+	}
+	b, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, filepath.FromSlash(IdentityFile))
+	f, err := os.CreateTemp(filepath.Dir(path), ".druid-lineage-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(append(b, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}

@@ -3,6 +3,10 @@ package datadir
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -122,5 +126,62 @@ type Report struct {
 // [ErrNotEtcd], [ErrHashKV], boltfile.ErrCorrupt), between the sources ([*GapError],
 // [*OverlapError], [*OrderError], [*ChainError], [*TargetError]), and [ErrVerification].
 func Rebuild(ctx context.Context, src Source, o Options, out string) (*Report, error) {
-	return nil, errors.ErrUnsupported
+	return rebuildWith(ctx, src, o, out, nil)
+}
+
+// rebuildWith is Rebuild with the records of a new membership; nil keeps those of the base.
+func rebuildWith(ctx context.Context, src Source, o Options, out string, m *membershipRecords) (_ *Report, err error) {
+	if o, err = o.complete(out); err != nil {
+		return nil, err
+	}
+	scratch, err := os.MkdirTemp(o.ScratchDir, "rebuild-*")
+	if err != nil {
+		return nil, fmt.Errorf("make a scratch directory: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	f, err := os.OpenFile(out, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	r := newRebuild(src, o, scratch, f, m)
+	defer func() {
+		r.close()
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			os.Remove(out)
+		}
+	}()
+	if err := r.run(ctx); err != nil {
+		return nil, err
+	}
+	return &r.report, nil
+}
+
+// complete fills in the defaults.
+func (o Options) complete(out string) (Options, error) {
+	if o.TargetRevision < 0 || o.CompactAt < 0 || o.BumpRevision < 0 || o.LeaseTTL < 0 || o.QuotaBytes < 0 || o.MemoryLimit < 0 {
+		return o, errors.New("rebuild: negative option")
+	}
+	if o.LeaseTTL == 0 {
+		o.LeaseTTL = DefaultLeaseTTL
+	}
+	if o.QuotaBytes == 0 {
+		o.QuotaBytes = DefaultQuotaBytes
+	}
+	if o.MemoryLimit == 0 {
+		o.MemoryLimit = DefaultMemoryLimit
+	}
+	o.MemoryLimit = max(o.MemoryLimit, MinMemoryLimit)
+	if o.Parallel <= 0 {
+		o.Parallel = runtime.GOMAXPROCS(0)
+	}
+	if o.ScratchDir == "" {
+		o.ScratchDir = filepath.Dir(out)
+	}
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	return o, nil
 }

@@ -2,15 +2,19 @@ package datadir
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 )
 
 // Target is the data directory to make.
 type Target struct {
 	Dir       string // final name; its parent must exist
-	Overwrite bool   // replace what is there; it is kept aside until the new one is complete
+	Overwrite bool   // replace what is there; it is kept until the new one is complete
 	Member    Membership
 	Identity  *Identity // written beside the data; nil: none
+
+	at func(step) error // tests stop here
 }
 
 // Restored is what Restore made.
@@ -21,16 +25,113 @@ type Restored struct {
 	Replaced  bool // there was data under the name before
 }
 
+// step is a moment of a restore at which it may be interrupted.
+type step string
+
+// The steps in their order. Until replaced, the directory is as it was; from then on it is the
+// new one.
+const (
+	locked     step = "locked"     // nobody else restores into this directory
+	recovered  step = "recovered"  // nothing is left of earlier runs
+	staged     step = "staged"     // DIR.part exists
+	rebuilt    step = "rebuilt"    // with the database
+	wrapped    step = "wrapped"    // with the write-ahead log of the new cluster
+	identified step = "identified" // with the lineage
+	synced     step = "synced"     // all of it on the disk
+	setAside   step = "set aside"  // the old directory, where the two cannot be exchanged
+	replaced   step = "replaced"   // the new directory has its name
+	durable    step = "durable"    // also after a power failure
+	cleaned    step = "cleaned up" // the old directory is gone
+)
+
 // Restore rebuilds src into a complete data directory for one member of a new cluster. The
 // directory is made as Dir.part and appears as Dir only when complete, verified and synced.
 // Whatever happens before that moment, Dir stays as it was; see also [Recover].
 //
 // Besides the errors of [Rebuild]: [ErrExists], [ErrBusy], [ErrMembership].
-func Restore(ctx context.Context, src Source, o Options, t Target) (*Restored, error) {
-	return nil, errors.ErrUnsupported
+func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored, err error) {
+	records, err := t.Member.records()
+	if err != nil {
+		return nil, err
+	}
+	if t.at == nil {
+		t.at = func(step) error { return nil }
+	}
+	p, err := openPlace(t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	if err := t.at(locked); err != nil {
+		return nil, err
+	}
+	if err := p.recover(); err != nil {
+		return nil, err
+	}
+	if err := t.at(recovered); err != nil {
+		return nil, err
+	}
+	old, err := p.inspect()
+	if err != nil {
+		return nil, err
+	}
+	if old && !t.Overwrite {
+		return nil, fmt.Errorf("%w: %s is not empty; choose another one, or say that it may be overwritten", ErrExists, p.dir)
+	}
+	done := &Restored{ClusterID: uint64(records.cluster.ID()), MemberID: uint64(records.self.ID), Replaced: old}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(p.part)
+		}
+	}()
+	if err := build(ctx, src, o, t, p.part, records, done); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := p.replace(old, t.at); err != nil {
+		return nil, err
+	}
+	return done, nil
 }
 
-// Recover brings dir into a definite state after a restore was interrupted: data set aside is
-// put back if dir has none, and left-overs are removed. It does nothing when there is nothing
-// to do, and fails with [ErrBusy] while a restore runs. Restore does the same at its beginning.
-func Recover(dir string) error { return errors.ErrUnsupported }
+// build makes the whole directory below part and syncs it.
+func build(ctx context.Context, src Source, o Options, t Target, part string, records *membershipRecords, done *Restored) error {
+	member := filepath.Join(part, "member")
+	if err := os.MkdirAll(filepath.Join(member, "snap"), 0o700); err != nil {
+		return err
+	}
+	if o.ScratchDir == "" {
+		o.ScratchDir = part
+	}
+	if err := t.at(staged); err != nil {
+		return err
+	}
+	report, err := rebuildWith(ctx, src, o, databasePath(part), records)
+	if err != nil {
+		return err
+	}
+	done.Report = *report
+	if err := t.at(rebuilt); err != nil {
+		return err
+	}
+	if err := records.writeRaft(member); err != nil {
+		return err
+	}
+	if err := t.at(wrapped); err != nil {
+		return err
+	}
+	if t.Identity != nil {
+		if err := WriteIdentity(part, *t.Identity); err != nil {
+			return err
+		}
+	}
+	if err := t.at(identified); err != nil {
+		return err
+	}
+	if err := syncTree(part); err != nil {
+		return err
+	}
+	return t.at(synced)
+}

@@ -1,0 +1,186 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"druid.internal/druid/internal/etcd/codec"
+)
+
+// parcel is a batch of records with what can be computed of them in parallel.
+type parcel struct {
+	batch    *codec.Batch
+	keys     []keySum
+	contents []uint64
+	size     int64
+}
+
+// feed decodes deltas ahead of their use: several at a time, within a budget of bytes, and hands
+// out their parcels in order. The delta in use may always go on, so the budget blocks nothing
+// for ever.
+//
+//	delta 0  ####>            in use
+//	delta 1  ######|          decoded, waits to be used
+//	delta 2  ###              being decoded
+//	delta 3                   not opened: only so many at a time
+type feed struct {
+	deltas  []Delta
+	seeds   *seeds
+	budget  int64
+	mu      sync.Mutex
+	change  sync.Cond
+	queues  []queue
+	current int   // delta in use
+	held    int64 // bytes in queues
+	stopped bool
+	wait    sync.WaitGroup
+	cancel  context.CancelFunc
+	spare   sync.Pool // of *parcel
+}
+
+type queue struct {
+	parcels []*parcel
+	leases  []codec.Lease
+	err     error // io.EOF: complete
+}
+
+// currentAhead is how many parcels of the delta in use may wait regardless of the budget.
+const currentAhead = 4
+
+func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget int64) *feed {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &feed{deltas: deltas, seeds: s, budget: budget, queues: make([]queue, len(deltas)), cancel: cancel}
+	f.change.L = &f.mu
+	f.spare.New = func() any { return new(parcel) }
+	context.AfterFunc(ctx, func() {
+		f.mu.Lock()
+		f.stopped = true
+		f.change.Broadcast()
+		f.mu.Unlock()
+	})
+	var next int
+	var mu sync.Mutex
+	for range min(parallel, len(deltas)) {
+		f.wait.Go(func() {
+			for {
+				mu.Lock()
+				i := next
+				next++
+				mu.Unlock()
+				if i >= len(deltas) || ctx.Err() != nil {
+					return
+				}
+				leases, err := f.pump(i)
+				f.mu.Lock()
+				f.queues[i].leases, f.queues[i].err = leases, err
+				f.change.Broadcast()
+				f.mu.Unlock()
+			}
+		})
+	}
+	return f
+}
+
+// close stops decoding and waits until every delta is closed.
+func (f *feed) close() {
+	f.cancel()
+	f.wait.Wait()
+}
+
+// pump decodes the delta i to its end, which is io.EOF.
+func (f *feed) pump(i int) (_ []codec.Lease, err error) {
+	named := func(err error) error { return fmt.Errorf("%s: %w", f.deltas[i].Name, err) }
+	r, err := f.deltas[i].Open()
+	if err != nil {
+		return nil, named(err)
+	}
+	defer func() {
+		if cerr := r.Close(); cerr != nil && errors.Is(err, io.EOF) {
+			err = named(cerr)
+		}
+	}()
+	for {
+		b, err := r.Next()
+		if err == io.EOF {
+			return r.Leases(), io.EOF
+		}
+		if err != nil {
+			return nil, named(err)
+		}
+		p := f.spare.Get().(*parcel)
+		p.batch, p.keys, p.contents, p.size = b, p.keys[:0], p.contents[:0], 0
+		for j := range b.Records {
+			rec := &b.Records[j]
+			p.keys = append(p.keys, f.seeds.key(rec.Key))
+			p.contents = append(p.contents, f.seeds.content(rec.Value, rec.Tombstone))
+			p.size += int64(len(rec.Value)) + 128
+		}
+		if !f.put(i, p) {
+			return nil, context.Canceled
+		}
+	}
+}
+
+// put queues the parcel when there is room for it.
+func (f *feed) put(i int, p *parcel) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for !f.stopped {
+		q := &f.queues[i]
+		if i == f.current && len(q.parcels) < currentAhead || f.held+p.size <= f.budget {
+			q.parcels = append(q.parcels, p)
+			f.held += p.size
+			f.change.Broadcast()
+			return true
+		}
+		f.change.Wait()
+	}
+	return false
+}
+
+// next returns the next parcel of the delta i, to be given to release. io.EOF: it is complete.
+// Deltas are asked for in order, each to its end.
+func (f *feed) next(ctx context.Context, i int) (*parcel, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != i {
+		f.current = i
+		f.change.Broadcast()
+	}
+	q := &f.queues[i]
+	for len(q.parcels) == 0 && q.err == nil && !f.stopped {
+		f.change.Wait()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if len(q.parcels) == 0 {
+		if q.err == nil {
+			return nil, context.Canceled
+		}
+		return nil, q.err
+	}
+	p := q.parcels[0]
+	q.parcels = q.parcels[1:]
+	return p, nil
+}
+
+// leases are those known to the delta i, after its io.EOF.
+func (f *feed) leases(i int) []codec.Lease {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.queues[i].leases
+}
+
+func (f *feed) release(p *parcel) {
+	p.batch.Release()
+	p.batch = nil
+	f.mu.Lock()
+	f.held -= p.size
+	f.change.Broadcast()
+	f.mu.Unlock()
+	f.spare.Put(p)
+}

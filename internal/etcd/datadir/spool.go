@@ -1,0 +1,221 @@
+package datadir
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+
+	"druid.internal/druid/internal/backup/snapshot"
+)
+
+// spooled is a record that waits to be written, or only the lease it refers to.
+type spooled struct {
+	ordinal   uint64
+	main      snapshot.Revision
+	sub       int64
+	lease     int64
+	tombstone bool
+	value     []byte // valid until the next record
+}
+
+const (
+	spoolHeader = 8 + 8 + 8 + 8 + 8
+	spoolChunk  = 1 << 20
+)
+
+// spool keeps records in order, in memory up to a limit and then in a file. Before it goes to
+// the file it drops what has been superseded meanwhile.
+type spool struct {
+	limit   int64
+	scratch string
+	dead    func(ordinal uint64) bool // may be asked at any time; true is final
+	chunks  [][]byte                  // filled up to their length
+	held    int64                     // memory of the chunks
+	file    *os.File
+	w       *bufio.Writer
+	bytes   int64 // in the file
+}
+
+func newSpool(limit int64, scratch string, dead func(uint64) bool) *spool {
+	return &spool{limit: limit, scratch: scratch, dead: dead}
+}
+
+// close frees memory and file.
+func (s *spool) close() {
+	s.free(s.chunks)
+	s.chunks = nil
+	if s.file != nil {
+		s.file.Close()
+		os.Remove(s.file.Name())
+	}
+}
+
+func (s *spool) free(chunks [][]byte) {
+	for _, c := range chunks {
+		s.held -= int64(cap(c))
+		unmapMemory(c[:cap(c)])
+	}
+}
+
+func (s *spool) add(r spooled) error {
+	need := spoolHeader + len(r.value)
+	if n := len(s.chunks); n == 0 || cap(s.chunks[n-1])-len(s.chunks[n-1]) < need {
+		if s.held > 0 && s.held+int64(max(need, spoolChunk)) > s.limit {
+			if err := s.makeRoom(); err != nil {
+				return err
+			}
+		}
+		if err := s.newChunk(need); err != nil {
+			return err
+		}
+	}
+	last := &s.chunks[len(s.chunks)-1]
+	b := binary.LittleEndian.AppendUint64(*last, r.ordinal)
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.main))
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.sub))
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.lease))
+	size := uint64(len(r.value)) << 1
+	if r.tombstone {
+		size |= 1
+	}
+	b = binary.LittleEndian.AppendUint64(b, size)
+	*last = append(b, r.value...)
+	return nil
+}
+
+func (s *spool) newChunk(need int) error {
+	c, err := mapMemory(max(need, spoolChunk))
+	if err != nil {
+		return err
+	}
+	s.held += int64(len(c))
+	s.chunks = append(s.chunks, c[:0])
+	return nil
+}
+
+// makeRoom drops superseded records from memory, and moves everything to the file if that frees
+// less than half.
+func (s *spool) makeRoom() error {
+	old := s.chunks
+	s.chunks = nil
+	for i, c := range old {
+		err := eachSpooled(c, func(r spooled) error {
+			if s.dead(r.ordinal) {
+				return nil
+			}
+			need := spoolHeader + len(r.value)
+			if n := len(s.chunks); n == 0 || cap(s.chunks[n-1])-len(s.chunks[n-1]) < need {
+				if err := s.newChunk(need); err != nil {
+					return err
+				}
+			}
+			return s.add(r)
+		})
+		s.free(old[i : i+1])
+		if err != nil {
+			s.free(old[i+1:])
+			return err
+		}
+	}
+	if s.held*2 <= s.limit {
+		return nil
+	}
+	if s.file == nil {
+		f, err := os.CreateTemp(s.scratch, "records-*")
+		if err != nil {
+			return fmt.Errorf("spill: %w", err)
+		}
+		s.file, s.w = f, bufio.NewWriterSize(f, 256<<10)
+	}
+	for _, c := range s.chunks {
+		if _, err := s.w.Write(c); err != nil {
+			return fmt.Errorf("spill: %w", err)
+		}
+		s.bytes += int64(len(c))
+	}
+	s.free(s.chunks)
+	s.chunks = s.chunks[:0]
+	return nil
+}
+
+// each calls fn for every record kept, in order. Nothing can be added afterwards.
+func (s *spool) each(fn func(spooled) error) error {
+	return s.eachOf(s.dead, fn)
+}
+
+// eachOf is each with another opinion about which records are dead.
+func (s *spool) eachOf(dead func(uint64) bool, fn func(spooled) error) error {
+	if s.file != nil {
+		if err := s.eachOnDisk(dead, fn); err != nil {
+			return err
+		}
+	}
+	for _, c := range s.chunks {
+		if err := eachSpooled(c, func(r spooled) error {
+			if dead(r.ordinal) {
+				return nil
+			}
+			return fn(r)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *spool) eachOnDisk(dead func(uint64) bool, fn func(spooled) error) error {
+	if err := s.w.Flush(); err != nil {
+		return fmt.Errorf("spill: %w", err)
+	}
+	r := bufio.NewReaderSize(io.NewSectionReader(s.file, 0, s.bytes), 256<<10)
+	var head [spoolHeader]byte
+	var value []byte
+	for at := int64(0); at < s.bytes; {
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return fmt.Errorf("read spilled records: %w", err)
+		}
+		rec, size := parseSpooled(head[:])
+		at += int64(spoolHeader + size)
+		if dead(rec.ordinal) {
+			if _, err := r.Discard(size); err != nil {
+				return fmt.Errorf("read spilled records: %w", err)
+			}
+			continue
+		}
+		if cap(value) < size {
+			value = make([]byte, size)
+		}
+		rec.value = value[:size]
+		if _, err := io.ReadFull(r, rec.value); err != nil {
+			return fmt.Errorf("read spilled records: %w", err)
+		}
+		if err := fn(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachSpooled(chunk []byte, fn func(spooled) error) error {
+	for len(chunk) > 0 {
+		rec, size := parseSpooled(chunk)
+		rec.value = chunk[spoolHeader:][:size:size]
+		chunk = chunk[spoolHeader+size:]
+		if err := fn(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseSpooled(b []byte) (r spooled, size int) {
+	r.ordinal = binary.LittleEndian.Uint64(b)
+	r.main = snapshot.Revision(binary.LittleEndian.Uint64(b[8:]))
+	r.sub = int64(binary.LittleEndian.Uint64(b[16:]))
+	r.lease = int64(binary.LittleEndian.Uint64(b[24:]))
+	n := binary.LittleEndian.Uint64(b[32:])
+	r.tombstone = n&1 != 0
+	return r, int(n >> 1)
+}
