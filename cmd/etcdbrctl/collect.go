@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/engine/collector"
+	"druid.internal/druid/internal/store"
+)
+
+// retentionFlags say what to keep.
+type retentionFlags struct {
+	policy         string
+	maxBackups     int
+	deltaRetention time.Duration
+	maxAge         time.Duration
+	maxSize        bytesFlag
+	keep           retention.Counts
+}
+
+func (f *retentionFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.policy, "garbage-collection-policy", "", "keep fulls as the original does: LimitBased or Exponential")
+	flags.IntVarP(&f.maxBackups, "max-backups", "m", 7, "fulls that LimitBased keeps")
+	flags.DurationVar(&f.deltaRetention, "delta-snapshot-retention-period", 0, "keep deltas that are younger, and the full they need")
+	flags.IntVar(&f.keep.Last, "keep-last", 0, "keep so many of the newest fulls")
+	flags.IntVar(&f.keep.Hourly, "keep-hourly", 0, "keep the newest full of so many hours")
+	flags.IntVar(&f.keep.Daily, "keep-daily", 0, "keep the newest full of so many days")
+	flags.IntVar(&f.keep.Weekly, "keep-weekly", 0, "keep the newest full of so many weeks")
+	flags.IntVar(&f.keep.Monthly, "keep-monthly", 0, "keep the newest full of so many months")
+	flags.DurationVar(&f.maxAge, "max-age", 0, "let go what is older, even if kept otherwise; 0: any age")
+	flags.Var(&f.maxSize, "max-size", "let go the oldest until everything is smaller, for example 100Gi; 0: any size")
+}
+
+func (f *retentionFlags) build() (retention.Policy, error) {
+	method, err := retention.ParseMethod(f.policy)
+	if err != nil {
+		return retention.Policy{}, &usageError{fmt.Errorf("--garbage-collection-policy: %w", err)}
+	}
+	p := retention.Policy{Method: method, Keep: f.keep, DeltaRetention: f.deltaRetention, MaxAge: f.maxAge, MaxSize: int64(f.maxSize)}
+	if method == retention.LimitBased {
+		p.MaxBackups = f.maxBackups
+	}
+	return p, nil
+}
+
+func (a *app) collectCommand() *cobra.Command {
+	var (
+		from   storeFlags
+		policy retentionFlags
+		out    outputFlag
+		yes    bool
+	)
+	cmd := &cobra.Command{
+		Use:   "collect",
+		Short: "Delete what a retention policy lets go; prints what it would do until --yes is given",
+		Long: `Delete what a retention policy lets go; prints what it would do until --yes is given.
+
+Whatever the policy says, the newest restorable chain stays, and so does everything that a kept
+snapshot needs, everything under a lock or hold, and everything whose lock is unknown. Without a
+policy nothing is deleted.`,
+		Example: `  etcdbrctl collect --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main \
+      --garbage-collection-policy=LimitBased --max-backups=30 --delta-snapshot-retention-period=96h`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := policy.build()
+			if err != nil {
+				return err
+			}
+			s, err := a.openStore(cmd.Context(), from)
+			if err != nil {
+				return err
+			}
+			deleter, _ := store.As[store.Deleter](s)
+			shown := newProgress(a.sys.err, a.log)
+			c := collector.New(s, deleter, collector.Options{Prefix: from.prefix, Policy: p, Log: a.log})
+			plan, err := c.Plan(cmd.Context())
+			shown.end()
+			if err != nil {
+				return err
+			}
+			if !yes {
+				return out.print(a.sys.out, plan, func(w io.Writer) error {
+					if err := plan.WriteTable(w); err != nil {
+						return err
+					}
+					if len(plan.Deletions()) > 0 {
+						fmt.Fprintln(w, "\nNothing was deleted. Give --yes to delete.")
+					}
+					return nil
+				})
+			}
+			if out == "table" {
+				if err := plan.WriteTable(a.sys.err); err != nil {
+					return err
+				}
+			}
+			report, err := c.Execute(cmd.Context(), plan)
+			if printErr := out.print(a.sys.out, report, report.WriteTable); printErr != nil && err == nil {
+				err = printErr
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	from.add(flags, "", "the store")
+	policy.add(flags)
+	out.add(flags)
+	flags.BoolVar(&yes, "yes", false, "delete")
+	return cmd
+}

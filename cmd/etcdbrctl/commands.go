@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/engine/verifier"
+	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/store"
+)
+
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.restoreCommand(),
+		a.listCommand(),
+		a.verifyCommand(),
+		a.collectCommand(),
+		a.docsCommand(),
+	}
+}
+
+// exitTable assigns exit codes, the most telling cause first.
+var exitTable = []struct {
+	is   func(error) bool
+	code int
+}{
+	{as[*usageError], exitUsage},
+	{as[*interrupted], exitInterrupted},
+	{is(context.Canceled), exitInterrupted},
+	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
+	{as[*restoreplan.LossError], exitRefused},
+	{is(datadir.ErrExists, datadir.ErrBusy), exitRefused},
+	{as[*restoreplan.NoWayError], exitDamaged},
+	{is(verifier.ErrBroken, datadir.ErrVerification, datadir.ErrHashKV), exitDamaged},
+	{as[*datadir.GapError], exitDamaged},
+	{as[*datadir.OverlapError], exitDamaged},
+	{as[*datadir.ChainError], exitDamaged},
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// storeFlags are the original's flags that say where backups are; copy has a second set with
+// the prefix "source-".
+type storeFlags struct {
+	set string // "" or "source-"
+
+	provider, container, endpoint, prefix, tempDir string
+	parallelUploads                                int
+	minChunkSize                                   int64
+}
+
+func (f *storeFlags) add(flags *pflag.FlagSet, set, what string) {
+	f.set = set
+	name := func(s string) string { return set + s }
+	flags.StringVar(&f.provider, name("storage-provider"), "", "kind of "+what+": S3, ECS, OCS or Local")
+	flags.StringVar(&f.container, name("store-container"), "", "bucket, or directory of a Local store; default: environment "+f.containerVariable())
+	flags.StringVar(&f.endpoint, name("store-endpoint-override"), "", "URL of the service, when it is not the provider's own")
+	flags.StringVar(&f.prefix, name("store-prefix"), "", "path below which this cluster's backups lie, for example NAMESPACE--UID/etcd-main")
+	flags.IntVar(&f.parallelUploads, name("max-parallel-chunk-uploads"), 5, "parts of one object sent at the same time")
+	flags.Int64Var(&f.minChunkSize, name("min-chunk-size"), 5<<20, "smallest part of a multi-part upload, in bytes")
+	flags.StringVar(&f.tempDir, name("snapstore-temp-directory"), "/tmp", "where deltas are spilled that outgrow memory")
+}
+
+func (f *storeFlags) containerVariable() string {
+	return strings.ToUpper(strings.ReplaceAll(f.set, "-", "_")) + "STORAGE_CONTAINER"
+}

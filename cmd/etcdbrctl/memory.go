@@ -1,0 +1,15 @@
+package main
+
+import "runtime/debug"
+
+// memoryForRest is what decoders, the store's client and the program itself need on top of the
+// replay's own limit.
+const memoryForRest = 48 << 20
+
+// limitMemory makes the garbage collector work harder as the heap nears the limit, so that
+// --memory-limit bounds the process and not only the replay's tables.
+func limitMemory(limit int64) {
+	if limit > 0 {
+		debug.SetMemoryLimit(limit + memoryForRest)
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/open"
+	"druid.internal/druid/internal/store/retry"
+)
+
+// openStore opens the store that f names, with retries around it.
+func (a *app) openStore(ctx context.Context, f storeFlags) (*retry.Store, error) {
+	s, err := a.openBareStore(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return retry.New(s, retry.Options{Notify: func(op, key string, attempt int, wait time.Duration, err error) {
+		a.log.Warn("trying again", "operation", op, "key", key, "attempt", attempt, "wait", wait.Round(time.Millisecond).String(), "error", err)
+	}}), nil
+}
+
+// openBareStore opens it without: for those who want to see every answer of the store.
+func (a *app) openBareStore(ctx context.Context, f storeFlags) (store.Store, error) {
+	if f.provider == "" {
+		return nil, &usageError{fmt.Errorf("--%sstorage-provider is required: S3, ECS, OCS or Local", f.set)}
+	}
+	if f.parallelUploads < 1 || f.minChunkSize < 1 {
+		return nil, &usageError{fmt.Errorf("--%smax-parallel-chunk-uploads and --%smin-chunk-size must be above 0", f.set, f.set)}
+	}
+	environment := map[string]string{"": "", "source-": open.SourcePrefix}[f.set]
+	s, err := open.Open(ctx, open.Config{
+		Provider: f.provider, Container: f.container, EndpointOverride: f.endpoint,
+		Environment:  open.FromEnvironment(a.sys.getenv, environment),
+		MinChunkSize: f.minChunkSize, MaxParallelChunkUploads: f.parallelUploads,
+		Proxy: http.ProxyFromEnvironment,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/replay"
+	"druid.internal/druid/internal/engine/restorer"
+)
+
+func (a *app) restoreCommand() *cobra.Command {
+	var (
+		from       storeFlags
+		target     targetFlags
+		cluster    clusterFlags
+		out        outputFlag
+		bump       bumpFlag
+		memory     bytesFlag
+		quota      int64
+		overwrite  bool
+		history    bool
+		compacted  bool
+		dryRun     bool
+		fetchers   int
+		newLineage string
+		scratch    string
+	)
+	cmd := &cobra.Command{
+		Use:   "restore",
+		Short: "Restore a data directory from the bucket, exactly, and prove it",
+		Long: `Restore a data directory from the bucket, exactly, and prove it.
+
+The plan is printed first. No etcd runs: full and deltas are replayed straight into a new
+database with every key's revisions, version and lease. The directory appears under its name
+only when it is complete, verified and on the disk; what was there before is touched only
+with --overwrite, and kept aside until then.`,
+		Example: `  etcdbrctl restore --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main \
+      --data-dir=/var/etcd/new --to-time=2026-11-20T10:00:00Z`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t, err := target.target()
+			if err != nil {
+				return err
+			}
+			switch {
+			case bump.Auto || bump.By > 0:
+				if !compacted {
+					return &usageError{fmt.Errorf("--mark-compacted=false contradicts --bump-revision: watchers of the revisions in between would wait forever instead of listing again")}
+				}
+			case cmd.Flags().Changed("mark-compacted") && compacted:
+				return &usageError{fmt.Errorf("--mark-compacted needs --bump-revision: without a bump there is nothing to mark")}
+			}
+			lineage, err := cluster.lineage(newLineage)
+			if err != nil {
+				return err
+			}
+			b, err := a.openBackup(cmd.Context(), from)
+			if err != nil {
+				return err
+			}
+			p := newProgress(a.sys.err, a.log)
+			q := restorer.Request{
+				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Target: t, Lineage: target.lineageID(),
+					AcceptLossTo: snapshot.Revision(target.acceptLossTo), Ranges: from.parallelUploads, Progress: p.report, Log: a.log},
+				KeepHistory: history, Bump: bump.Bump, LastKnown: snapshot.Revision(target.lastKnown),
+				Dir: cluster.dataDir, Overwrite: overwrite, Member: cluster.membership(lineage), NewLineage: lineage,
+				QuotaBytes: quota, MemoryLimit: int64(memory), ScratchDir: scratch, Parallel: fetchers,
+			}
+			q.Replanned = func(reason string, next restorer.Plan) {
+				p.end()
+				fmt.Fprintf(a.sys.err, "\n%s\nplanning again:\n%s\n", reason, next)
+			}
+			plan, err := restorer.Decide(q)
+			if err != nil {
+				return b.withFindings(err)
+			}
+			if dryRun {
+				return out.print(a.sys.out, newPlanView(plan), func(w io.Writer) error { _, err := io.WriteString(w, plan.String()); return err })
+			}
+			fmt.Fprintf(a.sys.err, "%s\n", plan)
+			limitMemory(int64(memory))
+			res, err := restorer.Run(cmd.Context(), q, plan)
+			p.end()
+			if err != nil {
+				return err
+			}
+			return out.print(a.sys.out, newRestoreView(cluster.dataDir, res), func(w io.Writer) error { return restoreTable(w, cluster.dataDir, res) })
+		},
+	}
+	flags := cmd.Flags()
+	from.add(flags, "", "the store")
+	target.add(cmd)
+	cluster.add(flags)
+	out.add(flags)
+	flags.BoolVar(&overwrite, "overwrite", false, "replace an existing data directory; it is kept aside until the new one is complete")
+	flags.BoolVar(&history, "keep-history", false, "keep every revision the snapshots hold instead of compacting at the restored one")
+	flags.Var(&bump, "bump-revision", "raise the revision afterwards, so that watchers list again instead of going back in time: 0, a number, or auto")
+	flags.BoolVar(&compacted, "mark-compacted", true, "with --bump-revision: mark everything before the bump as compacted")
+	flags.Int64Var(&target.lastKnown, "last-known-revision", 0, "for --bump-revision=auto: a revision known to have existed beyond what the bucket tells")
+	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
+	flags.Int64Var(&quota, "embedded-etcd-quota-bytes", 8<<30, "backend quota of the etcd that will run on it: a NOSPACE alarm is cleared when the result is smaller")
+	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; at most two per processor are")
+	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "existing directory for unpacked and spilled data; default: beside the data directory")
+	flags.StringVar(&newLineage, "new-lineage", "", "id of the history that begins here, 32 hexadecimal digits; default: a new one. The same for every member of a cluster")
+	flags.BoolVar(&dryRun, "dry-run", false, "print the plan and stop")
+	acceptWithoutEffect(flags, "nothing is sent to an etcd while restoring", "max-txn-ops", "max-request-bytes", "max-call-send-message-size")
+	acceptWithoutEffect(flags, "a digest that does not match is never a good restore", "skip-hash-check")
+	flags.Lookup("skip-hash-check").NoOptDefVal = "true"
+	acceptWithoutEffect(flags, "history is compacted at the restored revision unless --keep-history is given", "auto-compaction-mode", "auto-compaction-retention")
+	return cmd
+}
+
+// lineage is the id to begin the restored history with.
+func (f *clusterFlags) lineage(given string) (snapshot.LineageID, error) {
+	many := strings.Count(f.cluster, ",") > 0
+	switch {
+	case given != "":
+		if b, err := hex.DecodeString(given); err != nil || len(b) != 16 {
+			return "", &usageError{fmt.Errorf("--new-lineage %q is not 32 hexadecimal digits", given)}
+		}
+	case many:
+		return "", &usageError{fmt.Errorf("--initial-cluster names several members: give each of their restores the same --new-lineage and --initial-cluster-token, for example --new-lineage=%s", newLineageID())}
+	default:
+		return newLineageID(), nil
+	}
+	if many && f.token == "" {
+		return "", &usageError{fmt.Errorf("--initial-cluster names several members: give each of their restores the same --initial-cluster-token")}
+	}
+	return snapshot.LineageID(given), nil
+}
+
+// planView is a plan in JSON.
+type planView struct {
+	Lineage  snapshot.Lineage  `json:"lineage"`
+	Base     string            `json:"base"`
+	Deltas   []string          `json:"deltas"`
+	End      snapshot.Revision `json:"end"`
+	Newest   snapshot.Revision `json:"newest"`
+	Bytes    int64             `json:"bytes"`
+	BumpBy   int64             `json:"bumpBy,omitempty"`
+	Notes    []string          `json:"notes,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
+}
+
+func newPlanView(p restorer.Plan) planView {
+	v := planView{Lineage: p.Lineage, Base: p.Base.Name().String(), Deltas: []string{}, End: p.End, Newest: p.Newest, Bytes: p.Bytes, BumpBy: p.BumpBy, Notes: p.Notes, Warnings: p.Warnings}
+	for _, d := range p.Deltas {
+		v.Deltas = append(v.Deltas, d.Name().String())
+	}
+	return v
+}
+
+// restoreView is what a restore did, in JSON.
+type restoreView struct {
+	DataDir         string            `json:"dataDir"`
+	Plan            planView          `json:"plan"`
+	Revision        snapshot.Revision `json:"revision"`
+	CompactRevision snapshot.Revision `json:"compactRevision"`
+	Keys            int64             `json:"keys"`
+	Events          int64             `json:"events"`
+	HashKV          snapshot.HashKV   `json:"hashKV"`
+	BaseHashChecked bool              `json:"baseHashChecked"`
+	DatabaseBytes   int64             `json:"databaseBytes"`
+	SpilledBytes    int64             `json:"spilledBytes"`
+	LeasesRestored  []int64           `json:"leasesRestored,omitempty"`
+	LeasesMade      []int64           `json:"leasesMade,omitempty"`
+	AlarmsCleared   []string          `json:"alarmsCleared,omitempty"`
+	AlarmsKept      []string          `json:"alarmsKept,omitempty"`
+	AuthEnabled     bool              `json:"authEnabled"`
+	Lineage         snapshot.Lineage  `json:"lineage"`
+	Damaged         []replay.Damage   `json:"damaged,omitempty"`
+	Seconds         float64           `json:"seconds"`
+}
+
+func newRestoreView(dir string, r *restorer.Result) restoreView {
+	d := r.Restored
+	return restoreView{DataDir: dir, Plan: newPlanView(r.Plan), Revision: d.Revision, CompactRevision: d.CompactRevision, Keys: d.Keys, Events: d.Events,
+		HashKV: d.HashKV, BaseHashChecked: d.BaseHashKVChecked, DatabaseBytes: d.DatabaseBytes, SpilledBytes: d.SpilledBytes,
+		LeasesRestored: d.LeasesFound, LeasesMade: d.LeasesMade, AlarmsCleared: d.AlarmsCleared, AlarmsKept: d.AlarmsKept,
+		AuthEnabled: d.AuthEnabled, Lineage: r.Lineage, Damaged: r.Damaged, Seconds: r.Took.Seconds()}
+}
+
+func restoreTable(w io.Writer, dir string, r *restorer.Result) error {
+	d := r.Restored
+	fmt.Fprintf(w, "restored  %s in %s\n", dir, r.Took.Round(time.Millisecond))
+	rows := [][]string{
+		{"revision", fmt.Sprint(d.Revision)},
+		{"keys", fmt.Sprint(d.Keys)},
+		{"events", fmt.Sprintf("%d replayed, %.0f per second", d.Events, float64(d.Events)/max(r.Took.Seconds(), 0.001))},
+		{"database", bytesString(d.DatabaseBytes)},
+		{"spilled", bytesString(d.SpilledBytes)},
+		{"verified", verified(r)},
+		{"lineage", fmt.Sprintf("%s, left %s after revision %d", r.Lineage.ID, orUnnamed(r.Lineage.Parent), r.Lineage.Fork)},
+	}
+	if len(d.LeasesFound) > 0 {
+		rows = append(rows, []string{"leases", fmt.Sprintf("%d restored with the time to live the deltas recorded", len(d.LeasesFound))})
+	}
+	if len(d.LeasesMade) > 0 {
+		rows = append(rows, []string{"leases", fmt.Sprintf("%d that keys refer to and nothing tells of were made anew: %x", len(d.LeasesMade), d.LeasesMade)})
+	}
+	for _, alarm := range d.AlarmsCleared {
+		rows = append(rows, []string{"alarm", alarm + " cleared: the database is below its quota"})
+	}
+	for _, alarm := range d.AlarmsKept {
+		rows = append(rows, []string{"alarm", alarm + " kept"})
+	}
+	if d.AuthEnabled {
+		rows = append(rows, []string{"auth", "enabled; changes of users and roles after " + r.Plan.Base.Name().String() + " are not in deltas and are lost"})
+	}
+	for _, x := range r.Damaged {
+		rows = append(rows, []string{"damaged", x.Object + ": " + x.Reason})
+	}
+	return columns(w, rows)
+}
+
+func verified(r *restorer.Result) string {
+	s := "digests, no gap, every key's history, every page"
+	if r.Restored.BaseHashKVChecked {
+		s += ", HashKV of the full as etcd recorded it"
+	}
+	return fmt.Sprintf("%s; HashKV is now %d", s, r.Restored.HashKV.Hash)
+}
+
+func orUnnamed(id snapshot.LineageID) string {
+	if id == "" {
+		return "the unnamed lineage"
+	}
+	return string(id)
+}

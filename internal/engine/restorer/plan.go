@@ -1,0 +1,113 @@
+package restorer
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/replay"
+)
+
+// Bump says by how much to raise the revision of a restored cluster, so that whoever watched the
+// lost one lists again instead of silently going back in time.
+type Bump struct {
+	Auto bool
+	By   int64 // without Auto; 0: not at all
+}
+
+// The automatic bump: as etcd's own guidance, a number no cluster reaches within a backup period,
+// and more if the last revision known to have existed is farther away than that.
+const (
+	minAutoBump   = 1_000_000_000
+	autoBumpNum   = 6 // 1.2 as a fraction
+	autoBumpDenom = 5
+)
+
+// ParseBump reads "0", a number of revisions, or "auto".
+func ParseBump(s string) (Bump, error) {
+	if s == "auto" {
+		return Bump{Auto: true}, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return Bump{}, fmt.Errorf("%q is neither a number of revisions nor auto", s)
+	}
+	return Bump{By: n}, nil
+}
+
+// String is what ParseBump reads.
+func (b Bump) String() string {
+	if b.Auto {
+		return "auto"
+	}
+	return strconv.FormatInt(b.By, 10)
+}
+
+// revisions is the number of revisions to add when the restored data end at or after lowest and
+// revisions up to known are known to have existed.
+func (b Bump) revisions(lowest, known snapshot.Revision) int64 {
+	if !b.Auto {
+		return b.By
+	}
+	gap := int64(known - lowest)
+	return max(minAutoBump, gap/autoBumpDenom*autoBumpNum+gap%autoBumpDenom*autoBumpNum/autoBumpDenom+1)
+}
+
+// Plan is everything a restore is going to do.
+type Plan struct {
+	restoreplan.Plan
+	BumpBy      int64             // revisions added after the restore
+	LastKnown   snapshot.Revision // highest revision that ever existed, by best knowledge
+	KeepHistory bool
+	Bytes       int64 // stored bytes to read
+	Warnings    []string
+}
+
+// String describes the plan in several lines for people.
+func (p Plan) String() string {
+	var b strings.Builder
+	b.WriteString(strings.TrimRight(p.Plan.String(), "\n"))
+	b.WriteByte('\n')
+	if p.KeepHistory {
+		b.WriteString("history   kept: every revision the snapshots hold\n")
+	} else {
+		b.WriteString("history   compacted at the restored revision\n")
+	}
+	if p.BumpBy > 0 {
+		fmt.Fprintf(&b, "bump      revisions are raised by %d and everything before is marked compacted\n", p.BumpBy)
+	}
+	for _, w := range p.Warnings {
+		fmt.Fprintf(&b, "warning   %s\n", w)
+	}
+	return b.String()
+}
+
+// lastKnown is the highest revision in any name or manifest of any lineage: clients may have
+// seen it, whatever became of it.
+func lastKnown(t timeline.Timeline) snapshot.Revision {
+	var r snapshot.Revision
+	for _, l := range t.Lineages {
+		r = max(r, l.Newest)
+		for _, s := range l.Snapshots {
+			r = max(r, s.Last)
+		}
+		for _, s := range l.Missing {
+			r = max(r, s.Last)
+		}
+	}
+	return r
+}
+
+// complete adds to a plan what this package decides.
+func (q Request) complete(p restoreplan.Plan) Plan {
+	plan := Plan{Plan: p, KeepHistory: q.KeepHistory, Bytes: replay.Bytes(p), LastKnown: max(q.LastKnown, lastKnown(q.From.Timeline))}
+	plan.BumpBy = q.Bump.revisions(p.Base.Last, plan.LastKnown)
+	if plan.BumpBy == 0 {
+		plan.Warnings = append(plan.Warnings, "revisions are not bumped: clients that watched the lost cluster (Kubernetes API servers do) would see time go back; "+
+			"restart them all, or use --bump-revision=auto")
+	}
+	return plan
+}
