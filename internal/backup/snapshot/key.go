@@ -43,9 +43,13 @@ type Key struct {
 	Owner  int64  // the number of an owner record, from 1
 }
 
+// CleanPrefix is the form of a store prefix that stands in keys: no slashes at the ends, none
+// doubled, no dots. The empty prefix stays empty.
+func CleanPrefix(prefix string) string { return strings.Trim(path.Clean("/"+prefix), "/") }
+
 // SnapshotKey is the key under which the snapshot n is written below prefix.
 func SnapshotKey(prefix string, n Name) Key {
-	return Key{Prefix: strings.Trim(prefix, "/"), Layout: V2, Object: SnapshotObject, Name: n}
+	return Key{Prefix: CleanPrefix(prefix), Layout: V2, Object: SnapshotObject, Name: n}
 }
 
 // Manifest is the key of the manifest that describes the snapshot k.
@@ -62,7 +66,7 @@ func (k Key) Snapshot() Key {
 
 // OwnerKey is the key of the n-th owner record below prefix.
 func OwnerKey(prefix string, n int64) Key {
-	return Key{Prefix: strings.Trim(prefix, "/"), Layout: V2, Object: OwnerObject, Owner: n}
+	return Key{Prefix: CleanPrefix(prefix), Layout: V2, Object: OwnerObject, Owner: n}
 }
 
 // String formats the key. Names of manifests and owner records have no four elements
@@ -87,7 +91,7 @@ func ParseKey(prefix, key string) (Key, error) {
 	bad := func(why string) (Key, error) {
 		return Key{}, fmt.Errorf("%w: %q: %s", ErrNotSnapshot, key, why)
 	}
-	prefix = strings.Trim(prefix, "/")
+	prefix = CleanPrefix(prefix)
 	rest := key
 	if prefix != "" {
 		var below bool
@@ -114,8 +118,8 @@ func ParseKey(prefix, key string) (Key, error) {
 	base := parts[0]
 	if digits, is := strings.CutPrefix(base, ownerMark); is && len(parts) == 1 {
 		n, err := parseNumber(digits)
-		if err != nil {
-			return bad("owner record without a number")
+		if err != nil || n < 1 || k.Layout != V2 {
+			return bad("owner record without a number from 1, or not in layout v2")
 		}
 		k.Object, k.Owner = OwnerObject, n
 		return canonical(k, key)

@@ -52,7 +52,10 @@ func (d *Digest) UnmarshalText(text []byte) error {
 		*d = Digest{}
 		return nil
 	}
-	if n, err := hex.Decode(d[:], text); err != nil || n != len(d) || len(text) != 2*len(d) {
+	if len(text) != hex.EncodedLen(len(d)) {
+		return fmt.Errorf("digest of %d characters: want %d hexadecimal digits", len(text), hex.EncodedLen(len(d)))
+	}
+	if _, err := hex.Decode(d[:], text); err != nil {
 		return fmt.Errorf("digest %q: want %d hexadecimal digits", text, 2*len(d))
 	}
 	return nil
