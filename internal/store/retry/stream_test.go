@@ -130,7 +130,7 @@ func TestAnObjectThatIsTooShortIsNotReadForEver(t *testing.T) {
 
 func TestABrokenListingTellsEverythingOnce(t *testing.T) {
 	const objects = 30
-	for at := range objects {
+	for at := range objects - 1 {
 		r := newRig(storetest.CephLike(),
 			storetest.BreakList(at, store.ErrUnreachable).On(storetest.OpList, ""),
 			storetest.Fail(store.ErrThrottled).On(storetest.OpList, "").After(1),
