@@ -16,6 +16,7 @@ func (a *app) commands() []*cobra.Command {
 		a.restoreCommand(),
 		a.listCommand(),
 		a.verifyCommand(),
+		a.compactCommand(),
 		a.collectCommand(),
 		a.docsCommand(),
 	}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/compactor"
+	"druid.internal/druid/internal/engine/replay"
+	"druid.internal/druid/internal/etcd/codec"
+)
+
+func (a *app) compactCommand() *cobra.Command {
+	var (
+		from            storeFlags
+		packing         compressionFlags
+		out             outputFlag
+		memory          bytesFlag
+		mode, retention string
+		lineage         targetFlags
+		scratch         string
+		fetchers        int
+	)
+	cmd := &cobra.Command{
+		Use:   "compact",
+		Short: "Replay the bucket into one new full in the bucket",
+		Long: `Replay the bucket into one new full in the bucket, so that a restore reads one object instead
+of a full and thousands of deltas. No etcd runs and nothing is deleted. If no delta follows the newest full
+there is nothing to do.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			keep, err := compactor.ParseHistory(mode, retention)
+			if err != nil {
+				return &usageError{err}
+			}
+			compression, err := packing.build(codec.Native)
+			if err != nil {
+				return err
+			}
+			if _, err := lineage.target(); err != nil {
+				return err
+			}
+			b, err := a.openBackup(cmd.Context(), from)
+			if err != nil {
+				return err
+			}
+			p := newProgress(a.sys.err, a.log)
+			limitMemory(int64(memory))
+			res, err := compactor.Compact(cmd.Context(), compactor.Request{
+				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Lineage: lineage.lineageID(), AcceptLossTo: snapshot.Revision(lineage.acceptLossTo),
+					Ranges: from.parallelUploads, Progress: p.report, Log: a.log},
+				Into: b.store, Prefix: from.prefix, Keep: keep, Compression: compression,
+				ScratchDir: scratch, MemoryLimit: int64(memory), Parallel: fetchers, Writer: writer(), Now: time.Now,
+			})
+			p.end()
+			if err != nil {
+				return b.withFindings(err)
+			}
+			return out.print(a.sys.out, newCompactView(res), func(w io.Writer) error { return compactTable(w, res) })
+		},
+	}
+	flags := cmd.Flags()
+	from.add(flags, "", "the store")
+	packing.add(cmd)
+	out.add(flags)
+	flags.StringVar(&mode, "auto-compaction-mode", "periodic", "how --auto-compaction-retention is meant: periodic or revision")
+	flags.StringVar(&retention, "auto-compaction-retention", "30m", "history that stays readable: a duration or hours, or with mode revision a number of revisions; 0: none")
+	flags.Int64Var(&lineage.acceptLossTo, "accept-loss-to", 0, "allow the result to end before the newest known revision, but not before this one")
+	flags.StringVar(&lineage.lineage, "lineage", "", "compact this lineage instead of the newest; `unnamed` for snapshots without one")
+	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }
+	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
+	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time")
+	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "existing directory with room for one database; default: the system's temporary directory")
+	acceptWithoutEffect(flags, "no etcd runs during a compaction", "max-txn-ops", "max-request-bytes", "max-call-send-message-size", "embedded-etcd-quota-bytes",
+		"etcd-connection-timeout", "etcd-snapshot-timeout", "etcd-defrag-timeout", "data-dir", "defragment")
+	acceptWithoutEffect(flags, "snapshot leases are replaced by what the sidecar reports", "full-snapshot-lease-name", "delta-snapshot-lease-name", "enable-snapshot-lease-renewal", "metrics-scrape-wait-duration")
+	flags.Lookup("defragment").NoOptDefVal = "true"
+	flags.Lookup("enable-snapshot-lease-renewal").NoOptDefVal = "true"
+	return cmd
+}
+
+// writer is how manifests name this program.
+func writer() string { return "etcdbrctl " + version }
+
+type compactView struct {
+	Snapshot   string            `json:"snapshot,omitempty"` // absent: there was nothing to do
+	Base       string            `json:"base"`
+	Deltas     int               `json:"deltas"`
+	Revision   snapshot.Revision `json:"revision"`
+	Events     int64             `json:"events"`
+	Keys       int64             `json:"keys"`
+	Dropped    int64             `json:"dropped"` // superseded records
+	ReadBytes  int64             `json:"readBytes"`
+	Size       int64             `json:"size"`
+	Damaged    []replay.Damage   `json:"damaged,omitempty"`
+	CompactRev snapshot.Revision `json:"compactRevision"`
+	Seconds    float64           `json:"seconds"`
+}
+
+func newCompactView(r *compactor.Result) compactView {
+	v := compactView{Base: r.Plan.Base.Name().String(), Deltas: len(r.Plan.Deltas), Revision: r.Plan.End, Damaged: r.Damaged, ReadBytes: replay.Bytes(r.Plan)}
+	if !r.Nothing() {
+		v.Snapshot, v.Revision, v.Size = r.Name.String(), r.Manifest.LastRevision, r.Manifest.Size
+		v.Events, v.Keys, v.Dropped, v.CompactRev = r.Replayed.Events, r.Replayed.Keys, r.Replayed.RecordsDropped, r.Replayed.CompactRevision
+		v.Seconds = r.Took.Seconds()
+	}
+	return v
+}
+
+func compactTable(w io.Writer, r *compactor.Result) error {
+	if r.Nothing() {
+		fmt.Fprintf(w, "nothing to do: no delta follows %s\n", r.Plan.Base.Name())
+		return nil
+	}
+	fmt.Fprintf(w, "stored    %s in %s\n", r.Name, r.Took.Round(time.Millisecond))
+	rows := [][]string{
+		{"from", fmt.Sprintf("%s and %d deltas, %s", r.Plan.Base.Name(), len(r.Plan.Deltas), bytesString(replay.Bytes(r.Plan)))},
+		{"size", bytesString(r.Manifest.Size)},
+		{"revision", fmt.Sprintf("%d, history from %d on", r.Manifest.LastRevision, r.Replayed.CompactRevision)},
+		{"keys", fmt.Sprint(r.Replayed.Keys)},
+		{"events", fmt.Sprintf("%d replayed, %d superseded records dropped", r.Replayed.Events, r.Replayed.RecordsDropped)},
+	}
+	for _, d := range r.Damaged {
+		rows = append(rows, []string{"damaged", d.Object + ": " + d.Reason})
+	}
+	return columns(w, rows)
+}
