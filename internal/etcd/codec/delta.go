@@ -1,8 +1,14 @@
 package codec
 
 import (
+	"bufio"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"hash"
 	"io"
+	"os"
+	"slices"
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -15,60 +21,291 @@ type DeltaOptions struct {
 	Compression snapshot.Compression // of V2JSON; Native is always packed with zstd and ignores it
 	First       snapshot.Revision    // the revision the first event must have; 0: any
 	SpillDir    string               // where a temporary file may be made; empty: the system's
-	MemoryLimit int64                // packed bytes kept in memory before the file is made; 0 means 8 MiB
+	MemoryLimit int64                // packed bytes kept in memory before the file is made; 0: 8 MiB, negative: none
 }
 
+const (
+	defaultDeltaMemory = 8 << 20
+	encodePiece        = 64 << 10 // handed to the compressor at once
+)
+
 // Delta collects watch responses into one delta snapshot. Events are encoded and packed as they
-// arrive, so sealing is cheap and memory is bounded by MemoryLimit and the state of the
-// compressor, about 12 MiB. It is not safe for concurrent use.
-type Delta struct{}
+// arrive, so sealing is cheap and memory is bounded by MemoryLimit, the largest event and the
+// state of the compressor, about 18 MB. It is not safe for concurrent use.
+type Delta struct {
+	format      Format
+	compression snapshot.Compression
+	after       snapshot.Revision // what First must follow
+	events      sequence
+	earliest    time.Time
+	latest      time.Time
+	leases      map[int64]int64 // id to granted seconds, 0 if not known yet
+
+	piece   []byte // encoded, not yet handed on
+	content int64  // bytes encoded and handed on
+	sum     hash.Hash
+	packer  io.WriteCloser
+	free    func()
+	packed  *bufio.Writer
+	digest  hash.Hash // of the packed bytes
+	spool   *spool
+	err     error // sticky
+	handed  bool  // the spool belongs to a Sealed
+}
 
 // NewDelta makes an empty delta.
-func NewDelta(o DeltaOptions) (*Delta, error) { return nil, errors.ErrUnsupported }
+func NewDelta(o DeltaOptions) (*Delta, error) {
+	d := &Delta{format: o.Format, compression: o.Compression, after: o.First - 1, leases: map[int64]int64{}, sum: sha256.New(), digest: sha256.New()}
+	if d.format == "" {
+		d.format = Native
+	}
+	switch d.format {
+	case Native:
+		d.compression = snapshot.Zstd
+		d.piece = append(d.piece, nativeMagic...)
+	case V2JSON:
+		d.piece = append(d.piece, '[')
+	default:
+		return nil, fmt.Errorf("%w: %q", ErrEncoding, o.Format)
+	}
+	if o.MemoryLimit == 0 {
+		o.MemoryLimit = defaultDeltaMemory
+	}
+	d.spool = &spool{limit: o.MemoryLimit, dir: o.SpillDir}
+	d.packed = bufio.NewWriterSize(io.MultiWriter(d.spool, d.digest), spoolPage)
+	var err error
+	if d.packer, d.free, err = newPacker(d.packed, d.compression); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
 
 // Append adds one whole watch response that arrived at received. The events must continue what
 // was appended before without a gap (*GapError, *OrderError), all events of a revision in the
 // same call; if they do not, nothing is added. An error of the temporary file, such as a full
-// disk, is returned by every later call too: discard the delta then.
+// disk, is returned by every later call too: discard the delta then. A response without events
+// is nothing.
 func (d *Delta) Append(received time.Time, events []*mvccpb.Event) error {
-	return errors.ErrUnsupported
+	if d.err != nil {
+		return d.err
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	if err := d.check(received, events); err != nil {
+		return fmt.Errorf("append to delta: %w", err)
+	}
+	received = received.UTC().Round(0)
+	stamp := ""
+	switch d.format {
+	case Native:
+		since := received.UnixNano()
+		if !d.Empty() {
+			since -= d.latest.UnixNano()
+		}
+		d.piece = appendTime(d.piece, since)
+	case V2JSON:
+		stamp = received.Format(time.RFC3339Nano)
+	}
+	if d.Empty() {
+		d.earliest = received
+	}
+	d.latest = received
+	for _, e := range events {
+		c, _ := changeOf(e)
+		if d.format == Native {
+			d.piece = appendEvent(d.piece, c, e.Kv.Key, e.Kv.Value)
+		} else {
+			if !d.Empty() {
+				d.piece = append(d.piece, ',')
+			}
+			d.piece = appendJSONEvent(d.piece, c, e.Kv.Key, e.Kv.Value, stamp)
+		}
+		if _, err := d.events.next(snapshot.Revision(c.mod)); err != nil {
+			d.err = fmt.Errorf("append to delta: %w", err)
+			return d.err
+		}
+		if _, seen := d.leases[c.lease]; c.lease != 0 && !seen && len(d.leases) < maxLeases {
+			d.leases[c.lease] = 0
+		}
+		if len(d.piece) >= encodePiece {
+			if err := d.hand(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// check judges a whole response before anything of it is taken.
+func (d *Delta) check(received time.Time, events []*mvccpb.Event) error {
+	if _, ok := unixNano(received); !ok || received.IsZero() {
+		return fmt.Errorf("no usable receive time: %s", received)
+	}
+	last := d.events.last
+	if d.Empty() {
+		last = d.after
+	}
+	for i, e := range events {
+		c, reason := changeOf(e)
+		if reason != "" {
+			return fmt.Errorf("%w: %s", ErrMalformed, reason)
+		}
+		main := snapshot.Revision(c.mod)
+		switch {
+		case main == last+1, main == last && i > 0, i == 0 && d.Empty() && d.after < 0:
+		case main > last:
+			return &GapError{After: last, Next: main}
+		default:
+			return &OrderError{After: last, Next: main}
+		}
+		last = main
+	}
+	return nil
+}
+
+// hand passes what is encoded on to the digest and the compressor.
+func (d *Delta) hand() error {
+	d.sum.Write(d.piece)
+	d.content += int64(len(d.piece))
+	if _, err := d.packer.Write(d.piece); err != nil {
+		d.err = fmt.Errorf("append to delta: %w", err)
+		return d.err
+	}
+	if cap(d.piece) > 1<<20 {
+		d.piece = nil
+	}
+	d.piece = d.piece[:0]
+	return nil
 }
 
 // UnknownLeases are the ids of leases that appended events refer to and for which NoteLease
-// has not been called, sorted.
-func (d *Delta) UnknownLeases() []int64 { return nil }
+// has not been called, sorted. At most 65536 leases are remembered.
+func (d *Delta) UnknownLeases() []int64 {
+	var ids []int64
+	for id, ttl := range d.leases {
+		if ttl == 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
 
-// NoteLease records the granted time to live of a lease, in seconds. Native deltas carry it.
-func (d *Delta) NoteLease(l Lease) {}
+// NoteLease records the granted time to live of a lease. Native deltas carry it. A time to live
+// that is not positive (etcd reports -1 for a lease that is gone) says nothing and is ignored.
+func (d *Delta) NoteLease(l Lease) {
+	if _, seen := d.leases[l.ID]; l.ID != 0 && l.TTL > 0 && (seen || len(d.leases) < maxLeases) {
+		d.leases[l.ID] = l.TTL
+	}
+}
+
+// Format is the encoding of the delta.
+func (d *Delta) Format() Format { return d.format }
 
 // Empty reports whether nothing was appended.
-func (d *Delta) Empty() bool { return true }
+func (d *Delta) Empty() bool { return d.events.events == 0 }
 
 // First is the first revision appended, 0 if none.
-func (d *Delta) First() snapshot.Revision { return 0 }
+func (d *Delta) First() snapshot.Revision { return d.events.first }
 
 // Last is the last revision appended, 0 if none.
-func (d *Delta) Last() snapshot.Revision { return 0 }
+func (d *Delta) Last() snapshot.Revision { return d.events.last }
 
 // Events is the number of events appended.
-func (d *Delta) Events() int64 { return 0 }
+func (d *Delta) Events() int64 { return d.events.events }
+
+// Earliest is the receive time of the first response, zero if none.
+func (d *Delta) Earliest() time.Time { return d.earliest }
 
 // ContentSize is the number of bytes encoded so far, before compression: what limits on the size
 // of a delta are compared with.
-func (d *Delta) ContentSize() int64 { return 0 }
+func (d *Delta) ContentSize() int64 { return d.content + int64(len(d.piece)) }
 
 // Spilled is the number of packed bytes in the temporary file.
-func (d *Delta) Spilled() int64 { return 0 }
+func (d *Delta) Spilled() int64 { return d.spool.spilt }
 
 // Seal finishes the delta. The fields of m that follow from the content are overwritten (Version,
-// Snapshot, Digest, Size, ContentSize, LastRevision, Events, Earliest, Latest); the caller gives the rest, above all
-// Lineage and Previous. The delta can only be discarded afterwards, which also the Sealed does.
+// Snapshot, Digest, Size, ContentSize, LastRevision, Events, Earliest, Latest); the caller gives
+// the rest, above all Lineage and Previous. Afterwards the delta takes no more events and belongs
+// to the Sealed. An empty delta gives ErrEmptyDelta and can be appended to.
 func (d *Delta) Seal(created time.Time, m snapshot.Manifest) (*Sealed, error) {
-	return nil, errors.ErrUnsupported
+	switch {
+	case d.err != nil:
+		return nil, d.err
+	case d.Empty():
+		return nil, ErrEmptyDelta
+	case created.Unix() < 0:
+		return nil, fmt.Errorf("seal delta: created at %s, before names can tell", created)
+	}
+	if err := d.finish(); err != nil {
+		d.err = fmt.Errorf("seal delta: %w", err)
+		return nil, d.err
+	}
+	d.err = errors.New("the delta is sealed already")
+	name := snapshot.Name{Kind: snapshot.Delta, Start: d.events.first, Last: d.events.last, Created: created.Unix(), Compression: d.compression}
+	m.Version, m.Snapshot = snapshot.ManifestVersion, name.String()
+	m.Digest = snapshot.Digest(d.digest.Sum(nil))
+	m.Size, m.ContentSize = d.spool.size(), d.content
+	m.LastRevision, m.Events = d.events.last, d.events.events
+	m.Earliest, m.Latest = d.earliest, d.latest
+	s := &Sealed{Name: name, content: d.spool}
+	if d.format == Native {
+		header, err := appendHeader(&m)
+		if err != nil {
+			d.err = fmt.Errorf("seal delta: %w", err)
+			return nil, d.err
+		}
+		s.header = header
+	}
+	s.Manifest = m
+	d.handed = true
+	return s, nil
 }
 
-// Discard frees memory and the temporary file. It may be called at any time, repeatedly.
-func (d *Delta) Discard() error { return nil }
+// finish writes what follows the last event.
+func (d *Delta) finish() error {
+	switch d.format {
+	case Native:
+		var known []Lease
+		for id, ttl := range d.leases {
+			if ttl > 0 {
+				known = append(known, Lease{ID: id, TTL: ttl})
+			}
+		}
+		d.piece = append(appendLeases(d.piece, known), 0, markEnd)
+	case V2JSON:
+		d.piece = append(d.piece, ']')
+	}
+	d.sum.Write(d.piece)
+	d.piece = d.sum.Sum(d.piece)
+	d.content += int64(len(d.piece))
+	if _, err := d.packer.Write(d.piece); err != nil {
+		return err
+	}
+	d.piece = nil
+	if err := d.packer.Close(); err != nil {
+		return err
+	}
+	d.release()
+	return d.packed.Flush()
+}
+
+func (d *Delta) release() {
+	d.free()
+	d.free = func() {}
+}
+
+// Discard frees memory and the temporary file. It may be called at any time, repeatedly, and
+// leaves a Sealed made of the delta alone.
+func (d *Delta) Discard() error {
+	d.release()
+	if d.handed {
+		return nil
+	}
+	d.err = fmt.Errorf("append to delta: %w", os.ErrClosed)
+	return d.spool.Close()
+}
 
 // Sealed is a finished delta, ready to be uploaded, repeatedly if need be.
 type Sealed struct {
@@ -76,14 +313,29 @@ type Sealed struct {
 	// Manifest describes the object. A native delta carries it in its header, where Digest covers
 	// everything behind the header (see ParseHeader); of the JSON form Digest covers all bytes.
 	Manifest snapshot.Manifest
+
+	header  []byte
+	content *spool
 }
 
-// Size is the number of bytes of the object.
-func (s *Sealed) Size() int64 { return 0 }
+// Size is the number of bytes of the object, as in the manifest.
+func (s *Sealed) Size() int64 { return s.Manifest.Size }
 
 // Reader reads the object from its beginning. Any number of readers may be used at once, until
 // Close.
-func (s *Sealed) Reader() *io.SectionReader { return nil }
+func (s *Sealed) Reader() *io.SectionReader { return io.NewSectionReader(s, 0, s.Size()) }
+
+// ReadAt reads the object from byte off on.
+func (s *Sealed) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < int64(len(s.header)) {
+		n = copy(p, s.header[off:])
+		if n == len(p) {
+			return n, nil
+		}
+	}
+	k, err := s.content.ReadAt(p[n:], off+int64(n)-int64(len(s.header)))
+	return n + k, err
+}
 
 // Close frees memory and the temporary file.
-func (s *Sealed) Close() error { return nil }
+func (s *Sealed) Close() error { return s.content.Close() }

@@ -2,7 +2,10 @@ package codec
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"slices"
 
 	"druid.internal/druid/internal/backup/snapshot"
 )
@@ -16,27 +19,23 @@ const (
 	V2JSON Format = "v2-json" // what the original reads and writes
 )
 
+// ParseFormat reads the name of a format.
+func ParseFormat(s string) (Format, error) {
+	if f := Format(s); f == Native || f == V2JSON {
+		return f, nil
+	}
+	return "", fmt.Errorf("%w: %q is neither %s nor %s", ErrEncoding, s, Native, V2JSON)
+}
+
 // ReaderOptions tune a DeltaReader. The zero value is good.
 type ReaderOptions struct {
 	// BatchBytes is about how many bytes of records one batch holds; 0 means 1 MiB. A single
 	// larger event makes a larger batch.
 	BatchBytes int
-	// MaxEventBytes bounds a single event as it is encoded; 0 means 1 GiB. It protects against
+	// MaxEventBytes bounds a single event as it is encoded; 0 means 128 MiB. It protects against
 	// damaged lengths, and memory is taken only as the bytes arrive.
 	MaxEventBytes int
 }
-
-// Batch is a run of consecutive records of a delta. It belongs to the caller until Release;
-// the keys and values of its records lie in its memory and are invalid afterwards.
-type Batch struct {
-	Records []Record
-
-	arena []byte
-}
-
-// Release gives the batch's memory back for reuse. It may be called from any goroutine, once;
-// a batch that is never released is simply garbage.
-func (b *Batch) Release() {}
 
 // Lease is the time to live that the writer learned for a lease seen in a delta.
 type Lease struct {
@@ -46,40 +45,193 @@ type Lease struct {
 
 // DeltaReader decodes one delta snapshot in a stream. It is not safe for concurrent use; any
 // number of readers can work side by side.
-type DeltaReader struct{}
+type DeltaReader struct {
+	in      *unpacker
+	window  *window
+	scan    *memory // the window's first buffer
+	format  Format
+	header  *snapshot.Manifest
+	events  sequence
+	native  *nativeReader // one of these two
+	json    *jsonReader
+	stopped error
+}
 
 // NewDeltaReader begins to read the object r whose name has the suffix c. It reads as far as
 // needed to recognise the encoding and to return the header.
 func NewDeltaReader(r io.Reader, c snapshot.Compression, o ReaderOptions) (*DeltaReader, error) {
-	return nil, errors.ErrUnsupported
+	in, err := newUnpacker(r, c, 1)
+	if err != nil {
+		return nil, err
+	}
+	d := &DeltaReader{in: in}
+	if err := d.open(c, o); err != nil {
+		in.Close()
+		return nil, fmt.Errorf("read delta: %w", err)
+	}
+	return d, nil
+}
+
+func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) {
+	if c == snapshot.Zstd {
+		if d.header, err = d.in.header(); err != nil {
+			return err
+		}
+	}
+	if o.BatchBytes <= 0 {
+		o.BatchBytes = defaultBatchBytes
+	}
+	if o.MaxEventBytes <= 0 {
+		o.MaxEventBytes = defaultEventBytes
+	}
+	d.scan = newMemory(scanBytes)
+	w := newWindow(d.in, d.scan.arena[:0:scanBytes])
+	d.window = w
+	if w.fill(); w.err != nil && w.err != io.EOF {
+		return w.err
+	}
+	switch first := w.rest(); {
+	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)]) == nativeMagic:
+		d.format = Native
+		d.native = &nativeReader{w: w, seq: &d.events, maxEvent: o.MaxEventBytes, batch: max(o.BatchBytes, 128)}
+	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)-1]) == nativeMagic[:len(nativeMagic)-1]:
+		return fmt.Errorf("%w: version %d of the native form; this program knows version %d", ErrEncoding, first[len(nativeMagic)-1], nativeMagic[len(nativeMagic)-1])
+	case looksLikeJSON(first):
+		d.format = V2JSON
+		d.json = &jsonReader{w: w, seq: &d.events, maxEvent: o.MaxEventBytes, batch: max(o.BatchBytes, 128)}
+	case len(first) < len(nativeMagic):
+		return w.ended()
+	default:
+		return fmt.Errorf("%w: the content begins with %q", ErrEncoding, first[:len(nativeMagic)])
+	}
+	if d.header != nil && d.format != Native {
+		return fmt.Errorf("%w: the header of a native delta in front of %s", ErrMalformed, d.format)
+	}
+	return nil
+}
+
+func looksLikeJSON(b []byte) bool {
+	for _, c := range b {
+		if !isSpace(c) {
+			return c == '['
+		}
+	}
+	return false
 }
 
 // Format is the encoding found in the content.
-func (d *DeltaReader) Format() Format { return "" }
+func (d *DeltaReader) Format() Format { return d.format }
 
 // Header is the manifest in front of a native delta. It is nil for the JSON form and for a
-// native delta that somebody repacked without it.
-func (d *DeltaReader) Header() *snapshot.Manifest { return nil }
+// native delta that somebody repacked without it. That its digest, sizes, counts and revisions
+// agree with the content is verified before Next returns io.EOF; that it names the object that
+// was read is for the caller to compare.
+func (d *DeltaReader) Header() *snapshot.Manifest { return d.header }
 
-// Next returns the next records, in the order of (Main, Sub). It returns io.EOF only after all of the
-// content was read and its digest verified: until then nothing that was returned before may be
-// taken for true. A revision with many events may span batches; its Sub goes on counting.
-// After any error the reader is finished and returns the same error again.
-func (d *DeltaReader) Next() (*Batch, error) { return nil, errors.ErrUnsupported }
+// Next returns the next records, at least one, in the order of (Main, Sub). It returns io.EOF
+// only after all of the content was read and its digest verified: until then nothing that was
+// returned before may be taken for true. A revision with many events may span batches; its Sub
+// goes on counting. After any error the reader is finished and returns the same error again.
+func (d *DeltaReader) Next() (*Batch, error) {
+	if d.stopped != nil {
+		return nil, d.stopped
+	}
+	b, err := d.next()
+	if err == io.EOF {
+		err = d.verify()
+	}
+	if err == nil {
+		return b, nil
+	}
+	if err != io.EOF {
+		err = fmt.Errorf("read delta: %w", err)
+	}
+	d.stopped = err
+	return nil, err
+}
+
+func (d *DeltaReader) next() (b *Batch, err error) {
+	if d.native != nil {
+		b, err = d.native.next()
+	} else {
+		b, err = d.json.next()
+	}
+	if suspicious(err) {
+		err = d.window.blame(err)
+	}
+	return b, err
+}
+
+// suspicious reports whether err may be the consequence of damage that only the digest shows.
+func suspicious(err error) bool {
+	var gap *GapError
+	var order *OrderError
+	return errors.Is(err, ErrMalformed) && !errors.Is(err, ErrDigest) || errors.As(err, &gap) || errors.As(err, &order)
+}
+
+// verify compares the header with what followed it. It returns io.EOF if all is well.
+func (d *DeltaReader) verify() error {
+	m := d.header
+	if m == nil {
+		return io.EOF
+	}
+	bad := func(what string, want, got any) error {
+		return fmt.Errorf("%w: the header says %s %v, the content has %v", ErrMalformed, what, want, got)
+	}
+	name, err := snapshot.ParseName(m.Snapshot)
+	if err != nil {
+		return err
+	}
+	if got := d.in.digest(); got != m.Digest {
+		return fmt.Errorf("%w: the header says %s, the packed content has %s", ErrDigest, m.Digest, got)
+	}
+	switch {
+	case m.Size != d.in.size():
+		return bad("size", m.Size, d.in.size())
+	case m.ContentSize != d.window.offset():
+		return bad("content size", m.ContentSize, d.window.offset())
+	case m.Events != d.events.events:
+		return bad("events", m.Events, d.events.events)
+	case m.LastRevision != d.events.last:
+		return bad("last revision", m.LastRevision, d.events.last)
+	case name.Start != d.events.first:
+		return bad("first revision", name.Start, d.events.first)
+	}
+	return io.EOF
+}
 
 // First is the revision of the first event read so far, 0 before.
-func (d *DeltaReader) First() snapshot.Revision { return 0 }
+func (d *DeltaReader) First() snapshot.Revision { return d.events.first }
 
 // Last is the revision of the last event read so far, 0 before.
-func (d *DeltaReader) Last() snapshot.Revision { return 0 }
+func (d *DeltaReader) Last() snapshot.Revision { return d.events.last }
 
 // Events is the number of events read so far.
-func (d *DeltaReader) Events() int64 { return 0 }
+func (d *DeltaReader) Events() int64 { return d.events.events }
+
+// ContentSize is the number of unpacked bytes read so far.
+func (d *DeltaReader) ContentSize() int64 { return d.window.offset() }
 
 // Leases are the known times to live of leases, sorted by id. Complete after io.EOF; the JSON
 // form has none.
-func (d *DeltaReader) Leases() []Lease { return nil }
+func (d *DeltaReader) Leases() []Lease {
+	if d.native == nil {
+		return nil
+	}
+	return slices.Clone(d.native.leases)
+}
 
 // Close gives memory back. It does not close the source, and may be called at any time and
 // repeatedly. Batches not yet released stay valid.
-func (d *DeltaReader) Close() error { return nil }
+func (d *DeltaReader) Close() error {
+	d.stopped = fmt.Errorf("read delta: %w", os.ErrClosed)
+	if d.scan != nil {
+		d.scan.release()
+		d.scan = nil
+	}
+	if d.native != nil && d.native.mem != nil {
+		d.native.mem.release()
+		d.native.mem = nil
+	}
+	return d.in.Close()
+}

@@ -1,0 +1,472 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// jsonEvent is one element of the original's delta: a JSON array of these, followed by the 32
+// raw bytes of the array's SHA-256.
+type jsonEvent struct {
+	EtcdEvent *mvccpb.Event `json:"etcdEvent"`
+	Time      time.Time     `json:"time"`
+}
+
+// jsonReader streams the original's form. Elements of exactly the shape that encoding/json gives
+// them, which is all that the original and we write, are scanned by hand, straight into
+// the record's bytes. Any other element goes through encoding/json and means the same.
+type jsonReader struct {
+	w        *window
+	seq      *sequence
+	maxEvent int
+	batch    int // bytes
+	begun    bool
+	ended    bool // the ']' was consumed and the digest verified
+	received int64
+	clock    clock
+}
+
+func (j *jsonReader) next() (*Batch, error) {
+	if j.ended {
+		return nil, io.EOF
+	}
+	m := newMemory(j.batch)
+	for len(m.records) < maxBatchRecords {
+		full, err := j.element(m)
+		if err != nil {
+			m.release()
+			return nil, err
+		}
+		if full || j.ended {
+			break
+		}
+	}
+	if len(m.records) == 0 {
+		m.release()
+		return nil, io.EOF // only of an empty array: every other call finds a record first
+	}
+	return m.batch(), nil
+}
+
+// element decodes one element with the separator in front of it, or the end of the array. It
+// reports full, and consumes nothing, when the element does not fit into what m has left.
+func (j *jsonReader) element(m *memory) (full bool, err error) {
+	if !j.begun {
+		if err := j.token(); err != nil {
+			return false, err
+		}
+		if j.w.rest()[0] != '[' {
+			return false, j.w.malformed("not a JSON array")
+		}
+		j.w.pos++
+		if err := j.token(); err != nil {
+			return false, err
+		}
+		j.begun = true
+		if j.w.rest()[0] == ']' {
+			return false, j.end()
+		}
+	}
+	for {
+		used, fits := j.scan(j.w.rest(), m)
+		if !fits {
+			return true, nil
+		}
+		if used > 0 {
+			j.w.pos += used
+			return false, j.separator()
+		}
+		// Another shape, or not all of it in memory yet.
+		if err := j.token(); err != nil {
+			return false, err
+		}
+		size := elementSize(j.w.rest())
+		switch {
+		case size > 0:
+			full, err := j.parse(j.w.rest()[:size], m)
+			if err != nil || full {
+				return full, err
+			}
+			j.w.pos += size
+			return false, j.separator()
+		case size < 0:
+			return false, j.w.malformed("the element is not a JSON object")
+		}
+		if err := j.more(); err != nil {
+			return false, err
+		}
+	}
+}
+
+// separator consumes what follows an element: a comma, or the end.
+func (j *jsonReader) separator() error {
+	if rest := j.w.rest(); len(rest) == 0 || rest[0] != ',' {
+		if err := j.token(); err != nil {
+			return err
+		}
+	}
+	switch j.w.rest()[0] {
+	case ',':
+		j.w.pos++
+		return nil
+	case ']':
+		return j.end()
+	}
+	return j.w.malformed("neither a comma nor the end of the array after an element")
+}
+
+func (j *jsonReader) end() error {
+	j.w.pos++
+	j.ended = true
+	return j.w.finish(true)
+}
+
+// token skips white space up to a byte that is none.
+func (j *jsonReader) token() error {
+	for {
+		for _, c := range j.w.rest() {
+			if !isSpace(c) {
+				return nil
+			}
+			j.w.pos++
+		}
+		if err := j.more(); err != nil {
+			return err
+		}
+	}
+}
+
+// more brings more bytes behind the unread ones, in a larger buffer if they fill half of it.
+func (j *jsonReader) more() error {
+	w := j.w
+	unread := len(w.rest())
+	switch {
+	case w.err != nil:
+		return w.ended()
+	case unread > j.maxEvent:
+		return w.malformed("an event of more than %d bytes", j.maxEvent)
+	case 2*unread >= cap(w.buf):
+		w.move(make([]byte, 0, 2*cap(w.buf)))
+	case cap(w.buf) > scanBytes && unread < scanBytes/2:
+		w.move(make([]byte, 0, scanBytes))
+	default:
+		w.move(w.buf)
+	}
+	before := len(w.buf)
+	if w.fill(); len(w.buf) == before {
+		return w.ended()
+	}
+	return nil
+}
+
+// elementSize is the size of the JSON object at the beginning of b, 0 if its end is not in b, and
+// negative if there is no object. Whether it is well formed is for encoding/json to say; of a
+// well-formed object this finds exactly the end.
+func elementSize(b []byte) int {
+	if len(b) > 0 && b[0] != '{' {
+		return -1
+	}
+	depth := 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case '"':
+			for i++; ; {
+				n := bytes.IndexAny(b[i:], `"\`)
+				if n < 0 {
+					return 0
+				}
+				if i += n; b[i] == '"' {
+					break
+				}
+				if i += 2; i > len(b) {
+					return 0
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// parse decodes an element of any shape.
+func (j *jsonReader) parse(element []byte, m *memory) (full bool, err error) {
+	var e jsonEvent
+	if err := json.Unmarshal(element, &e); err != nil {
+		return false, j.w.malformed("%v", err)
+	}
+	c, reason := changeOf(e.EtcdEvent)
+	if reason != "" {
+		return false, j.w.malformed("%s", reason)
+	}
+	received, ok := unixNano(e.Time)
+	if !ok {
+		return false, j.w.malformed("a time in the year %d", e.Time.Year())
+	}
+	kv := e.EtcdEvent.Kv
+	if !m.reserve(len(kv.Key) + len(kv.Value) + keyValueOverhead) {
+		return true, nil
+	}
+	start := len(m.arena)
+	m.arena = appendStored(m.arena, c, kv.Key, kv.Value)
+	key := start + 1 + uvarintLen(uint64(len(kv.Key)))
+	return false, j.add(m, c, received, start, key, len(kv.Key))
+}
+
+// add appends the record whose bytes were written to the arena from start on.
+func (j *jsonReader) add(m *memory, c change, received int64, start, key, keyLen int) error {
+	r := c.record()
+	sub, err := j.seq.next(r.Main)
+	if err != nil {
+		return err
+	}
+	if sub == 0 {
+		j.received = received
+	}
+	r.Sub, r.Received = sub, j.received
+	end := len(m.arena)
+	r.Key, r.Value = m.arena[key:key+keyLen:key+keyLen], m.arena[start:end:end]
+	m.records = append(m.records, r)
+	return nil
+}
+
+// reserve makes sure that n bytes can be appended to the arena without moving it. It reports
+// false if they do not fit behind records that are already there.
+func (m *memory) reserve(n int) bool {
+	if cap(m.arena)-len(m.arena) >= n {
+		return true
+	}
+	if len(m.records) > 0 {
+		return false
+	}
+	m.arena = make([]byte, 0, n)
+	return true
+}
+
+// scan decodes the element at the beginning of b if it has exactly the usual shape and is
+// sound; used is 0 if not. What it accepts, parse accepts with the same result.
+func (j *jsonReader) scan(b []byte, m *memory) (used int, fits bool) {
+	p := scanner{b: b}
+	var c change
+	if !p.literal(`{"etcdEvent":{`) {
+		return 0, true
+	}
+	c.tombstone = p.literal(`"type":1,`)
+	if !p.literal(`"kv":{"key":"`) {
+		return 0, true
+	}
+	key64 := p.text()
+	if p.literal(`,"create_revision":`) {
+		c.create = p.number()
+	}
+	if p.literal(`,"mod_revision":`) {
+		c.mod = p.number()
+	}
+	if p.literal(`,"version":`) {
+		c.version = p.number()
+	}
+	var value64 []byte
+	if p.literal(`,"value":"`) {
+		value64 = p.text()
+	}
+	if p.literal(`,"lease":`) {
+		c.lease = p.number()
+	}
+	if !p.literal(`}},"time":"`) {
+		return 0, true
+	}
+	received, ok := j.clock.read(p.text())
+	if !ok || !p.literal(`}`) || p.odd {
+		return 0, true
+	}
+	keyLen, valueLen := decodedLen(key64), decodedLen(value64)
+	if keyLen < 0 || valueLen < 0 || c.check(keyLen) != "" {
+		return 0, true
+	}
+	if !m.reserve(keyLen + valueLen + keyValueOverhead) {
+		return 0, false
+	}
+	// As appendStored, decoding in place.
+	start := len(m.arena)
+	a := appendBytesHeader(m.arena, tagKey, keyLen)
+	key := len(a)
+	if a, ok = appendDecoded(a, key64, keyLen); !ok {
+		return 0, true
+	}
+	if !c.tombstone {
+		a = appendRevisions(a, c)
+		if valueLen > 0 {
+			a = appendBytesHeader(a, tagValue, valueLen)
+			if a, ok = appendDecoded(a, value64, valueLen); !ok {
+				return 0, true
+			}
+		}
+		a = appendLease(a, c.lease)
+	} else if valueLen > 0 {
+		return 0, true // nobody writes this; parse validates the value before dropping it
+	}
+	m.arena = a
+	if err := j.add(m, c, received, start, key, keyLen); err != nil {
+		m.arena = a[:start]
+		return 0, true // parse finds it again and says where
+	}
+	return p.i, true
+}
+
+// decodedLen is the number of bytes that base64 text stands for, -1 if its length is impossible.
+func decodedLen(text []byte) int {
+	n := len(text)
+	if n%4 != 0 {
+		return -1
+	}
+	size := n / 4 * 3
+	for k := 0; k < 2 && n > 0 && text[n-1] == '='; k++ {
+		n--
+		size--
+	}
+	return size
+}
+
+// appendDecoded appends the size bytes that the base64 text stands for.
+func appendDecoded(a, text []byte, size int) ([]byte, bool) {
+	from := len(a)
+	ok := decodeBase64(a[from:cap(a)], text, size)
+	return a[:from+size], ok
+}
+
+// scanner reads the pieces of an element. After something unexpected odd is true, and what it
+// returns means nothing.
+type scanner struct {
+	b   []byte
+	i   int
+	odd bool
+}
+
+func (p *scanner) literal(s string) bool {
+	if len(p.b)-p.i < len(s) || string(p.b[p.i:p.i+len(s)]) != s {
+		return false
+	}
+	p.i += len(s)
+	return true
+}
+
+// text reads up to the next quotation mark. Callers refuse every text with an escape in it.
+func (p *scanner) text() []byte {
+	n := bytes.IndexByte(p.b[p.i:], '"')
+	if n < 0 {
+		p.odd = true
+		return nil
+	}
+	s := p.b[p.i : p.i+n]
+	p.i += n + 1
+	return s
+}
+
+// number reads digits without a sign or a needless zero, as far as an int64 goes. Ids of leases
+// do have 19 digits.
+func (p *scanner) number() int64 {
+	var v uint64
+	start := p.i
+	for p.i < len(p.b) && p.b[p.i]-'0' <= 9 && p.i-start < 19 {
+		v = v*10 + uint64(p.b[p.i]-'0')
+		p.i++
+	}
+	if n := p.i - start; n == 0 || n > 1 && p.b[start] == '0' || v > math.MaxInt64 {
+		p.odd = true
+	}
+	return int64(v)
+}
+
+// clock reads the times of consecutive events, which mostly share all but the seconds.
+type clock struct {
+	minute [len("2006-01-02T15:04:")]byte
+	unix   int64 // of that minute, in nanoseconds
+}
+
+// read is ok for RFC 3339 in UTC with at most nine digits of a second's fraction.
+func (c *clock) read(text []byte) (unixNanos int64, ok bool) {
+	const prefix, seconds = len("2006-01-02T15:04:"), len("2006-01-02T15:04:05")
+	if len(text) <= seconds || len(text) > seconds+len(".000000000Z") || text[len(text)-1] != 'Z' {
+		return 0, false
+	}
+	tens, ones := text[prefix]-'0', text[prefix+1]-'0'
+	if tens > 5 || ones > 9 {
+		return 0, false
+	}
+	nanos := int64(0)
+	if fraction := text[seconds : len(text)-1]; len(fraction) > 0 {
+		if fraction[0] != '.' || len(fraction) == 1 {
+			return 0, false
+		}
+		unit := int64(time.Second)
+		for _, digit := range fraction[1:] {
+			if digit -= '0'; digit > 9 {
+				return 0, false
+			}
+			unit /= 10
+			nanos += int64(digit) * unit
+		}
+	}
+	if !bytes.Equal(c.minute[:], text[:prefix]) {
+		var t time.Time
+		if err := t.UnmarshalText(append(bytes.Clone(text[:prefix]), "00Z"...)); err != nil {
+			return 0, false
+		}
+		unix, ok := unixNano(t)
+		if !ok || unix == 0 {
+			return 0, false
+		}
+		c.unix = unix
+		copy(c.minute[:], text)
+	}
+	return c.unix + int64(tens*10+ones)*int64(time.Second) + nanos, true
+}
+
+// unixNano is t in nanoseconds, 0 for no time, and not ok outside of the years that fit.
+func unixNano(t time.Time) (int64, bool) {
+	if t.IsZero() {
+		return 0, true
+	}
+	if y := t.UTC().Year(); y < 1970 || y > 2261 {
+		return 0, false
+	}
+	return t.UnixNano(), true
+}
+
+// appendJSONEvent writes one element exactly as encoding/json does.
+func appendJSONEvent(b []byte, c change, key, value []byte, received string) []byte {
+	b = append(b, `{"etcdEvent":{`...)
+	if c.tombstone {
+		b = append(b, `"type":1,`...)
+	}
+	b = append(b, `"kv":{"key":"`...)
+	b = append(base64.StdEncoding.AppendEncode(b, key), '"')
+	b = appendJSONNumber(b, `,"create_revision":`, c.create)
+	b = appendJSONNumber(b, `,"mod_revision":`, c.mod)
+	b = appendJSONNumber(b, `,"version":`, c.version)
+	if !c.tombstone && len(value) > 0 {
+		b = append(b, `,"value":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, value), '"')
+	}
+	b = appendJSONNumber(b, `,"lease":`, c.lease)
+	b = append(b, `}},"time":"`...)
+	return append(append(b, received...), `"}`...)
+}
+
+func appendJSONNumber(b []byte, name string, v int64) []byte {
+	if v == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, name...), v, 10)
+}

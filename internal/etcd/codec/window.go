@@ -1,0 +1,136 @@
+package codec
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+)
+
+// window is the part of the unpacked content that is in memory:
+//
+//	        base     base+pos               base+len(buf)
+//	content  |---------|---------------------|- - - not yet read - - -
+//	buf      [ consumed |       unread       ]  free up to cap(buf)
+//
+// Consumed bytes go into a SHA-256 before they leave the window, so the digest of a content is
+// known when its end is reached.
+type window struct {
+	src    io.Reader
+	buf    []byte
+	pos    int
+	base   int64
+	sum    hash.Hash
+	summed int   // buf[:summed] are in sum
+	err    error // of src; io.EOF at its end
+}
+
+func newWindow(src io.Reader, buf []byte) *window {
+	return &window{src: src, buf: buf[:0], sum: sha256.New()}
+}
+
+// offset is the position of the next unread byte in the content.
+func (w *window) offset() int64 { return w.base + int64(w.pos) }
+
+// rest are the unread bytes.
+func (w *window) rest() []byte { return w.buf[w.pos:] }
+
+// fill reads until the buffer is full or the content ends. Filling it whole keeps repeated
+// attempts at one large event linear in its size.
+func (w *window) fill() {
+	for idle := 0; w.err == nil && len(w.buf) < cap(w.buf); {
+		n, err := w.src.Read(w.buf[len(w.buf):cap(w.buf)])
+		w.buf, w.err = w.buf[:len(w.buf)+n], err
+		if idle++; n > 0 {
+			idle = 0
+		} else if err == nil && idle == 100 {
+			w.err = io.ErrNoProgress
+		}
+	}
+}
+
+// move goes on in the buffer to, which may be the present one, with the unread bytes at its
+// beginning.
+func (w *window) move(to []byte) {
+	w.hash()
+	n := copy(to[:cap(to)], w.rest())
+	w.base += int64(w.pos)
+	w.buf, w.pos, w.summed = to[:n], 0, 0
+}
+
+// hash takes the consumed bytes into the sum.
+func (w *window) hash() {
+	w.sum.Write(w.buf[w.summed:w.pos])
+	w.summed = w.pos
+}
+
+// ended is the error for content that ends before its format allows it to.
+func (w *window) ended() error {
+	if w.err == io.EOF {
+		return fmt.Errorf("%w after %d bytes", ErrTruncated, w.base+int64(len(w.buf)))
+	}
+	return w.err
+}
+
+// finish expects the digest of everything consumed as the last bytes of the content. With
+// padded, white space may precede it.
+func (w *window) finish(padded bool) error {
+	w.hash()
+	for {
+		w.fill()
+		// Digits of a digest may look like white space, so only its distance from the end tells.
+		for padded && len(w.rest()) > sha256.Size && isSpace(w.buf[w.pos]) {
+			w.pos++
+		}
+		if w.err != nil || len(w.rest()) > sha256.Size {
+			break
+		}
+		w.move(w.buf)
+	}
+	w.hash()
+	switch {
+	case len(w.rest()) > sha256.Size:
+		return w.malformed("content behind its end")
+	case w.err != io.EOF:
+		return w.err
+	case len(w.rest()) < sha256.Size:
+		return w.ended()
+	case !bytes.Equal(w.sum.Sum(nil), w.rest()):
+		return ErrDigest
+	}
+	w.pos = len(w.buf)
+	return nil
+}
+
+func (w *window) malformed(format string, args ...any) error {
+	return &MalformedError{Offset: w.offset(), Reason: fmt.Sprintf(format, args...)}
+}
+
+// blame reads to the end of the content to tell damage from content that was written wrong:
+// cause is joined with ErrDigest, or with whatever keeps the content from being read, unless the
+// content ends with the digest of what precedes it.
+func (w *window) blame(cause error) error {
+	w.hash()
+	for {
+		w.fill()
+		if w.err != nil {
+			break
+		}
+		w.pos = max(w.pos, len(w.buf)-sha256.Size)
+		w.move(w.buf)
+	}
+	if w.err != io.EOF {
+		return fmt.Errorf("%w (%w)", w.err, cause)
+	}
+	if n := len(w.rest()); n > sha256.Size {
+		w.pos += n - sha256.Size
+		w.hash()
+	}
+	if !bytes.Equal(w.sum.Sum(nil), w.rest()) {
+		return fmt.Errorf("%w (%w)", ErrDigest, cause)
+	}
+	return cause
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
