@@ -200,6 +200,9 @@ func (b Bucket) sort() *contents {
 			c.loose = append(c.loose, it)
 		}
 	}
+	slices.SortFunc(c.loose, func(a, b *item) int {
+		return cmp.Or(cmp.Compare(a.created().Unix(), b.created().Unix()), cmp.Compare(a.key.String(), b.key.String()))
+	})
 	return &c
 }
 

@@ -1,0 +1,507 @@
+package retention
+
+import (
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"github.com/google/go-cmp/cmp"
+)
+
+var buckets = flag.Int("buckets", 1_000, "random buckets to try each property on")
+
+// wildScene is a bucket in which anything may have happened: several lineages with and
+// without manifests, gaps, overlaps, damage, exclusions, overwritten and hidden keys, locks of
+// every kind, chunks, vanished snapshots, any policy.
+func wildScene(r *rand.Rand) scene {
+	s := scene{now: moments[r.IntN(len(moments))].Add(time.Duration(r.Int64N(int64(24 * time.Hour))))}
+	s.bucket.Locks = map[timeline.Ref]*immutability.Retention{}
+	s.bucket.ChunksAreData = r.IntN(4) == 0
+	s.policy = wildPolicy(r)
+	lineages := []snapshot.Lineage{{}, {ID: "a"}, {ID: "b", Parent: "a", Fork: 20}, {ID: "c", Parent: "b", Fork: 40}}
+	step := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 20 * time.Hour, 4 * 24 * time.Hour}[r.IntN(5)]
+	rev, at := snapshot.Revision(1+r.IntN(30)), s.now.Add(-30*step)
+	for _, lineage := range lineages {
+		if r.IntN(2) == 0 {
+			continue
+		}
+		for range r.IntN(8) {
+			n := snapshot.Name{Kind: snapshot.Delta, Start: rev + 1, Last: rev + 1 + snapshot.Revision(r.IntN(5)), Compression: snapshot.Zstd}
+			if r.IntN(3) == 0 {
+				n.Kind, n.Start, n.Last = snapshot.Full, 0, rev
+			}
+			switch r.IntN(12) {
+			case 0:
+				n.Last += 3 // it overlaps the next
+			case 1:
+				rev += 2 // a gap before the next
+			case 2:
+				if n.Kind == snapshot.Delta {
+					n.Start = max(1, n.Start-3)
+				}
+			}
+			if n.Kind == snapshot.Delta {
+				rev = n.Last
+			}
+			at = at.Add(time.Duration(r.Int64N(int64(2 * step))))
+			n.Created = at.Unix()
+			s.wildObject(r, n, lineage)
+		}
+		rev = max(1, rev-snapshot.Revision(r.IntN(20)))
+	}
+	return s
+}
+
+func wildPolicy(r *rand.Rand) Policy {
+	var p Policy
+	switch r.IntN(5) {
+	case 0, 1:
+		p.Method, p.MaxBackups = LimitBased, 1+r.IntN(4)
+	case 2:
+		p.Method = Exponential
+	case 3:
+		p.Keep = Counts{Last: r.IntN(3), Hourly: r.IntN(3), Daily: r.IntN(3), Weekly: r.IntN(3), Monthly: r.IntN(2)}
+	}
+	if r.IntN(3) == 0 {
+		p.DeltaRetention = time.Duration(r.Int64N(int64(60 * time.Hour)))
+	}
+	if r.IntN(4) == 0 {
+		p.MaxAge = time.Duration(r.Int64N(int64(300 * time.Hour)))
+	}
+	if r.IntN(4) == 0 {
+		p.MaxSize = 1 + r.Int64N(120)
+	}
+	return p
+}
+
+func wildLock(r *rand.Rand, now time.Time) *immutability.Retention {
+	until := now.Add(time.Duration(r.Int64N(int64(40*time.Hour))) - 20*time.Hour)
+	switch r.IntN(12) {
+	case 0:
+		return nil
+	case 1:
+		return &immutability.Retention{Mode: immutability.ModeUnknown}
+	case 2:
+		return &immutability.Retention{Mode: immutability.ModeNone, Hold: true}
+	case 3:
+		return &immutability.Retention{Mode: immutability.ModeCompliance}
+	case 4, 5:
+		return &immutability.Retention{Mode: immutability.ModeCompliance, Until: until}
+	case 6:
+		return &immutability.Retention{Mode: immutability.ModeCompliance, Until: now.Add(-time.Duration(r.IntN(30)) * time.Minute)}
+	}
+	return unlocked()
+}
+
+// wildObject puts a snapshot into the bucket with whatever may be beside it.
+func (s *scene) wildObject(r *rand.Rand, n snapshot.Name, lineage snapshot.Lineage) {
+	key := snapshot.SnapshotKey("ns/etcd-main", n)
+	chance := func(n int) bool { return r.IntN(n) == 0 }
+	put := func(o timeline.Object) {
+		if _, again := s.bucket.Locks[o.Ref]; again {
+			return
+		}
+		s.bucket.Listing.Objects = append(s.bucket.Listing.Objects, o)
+		s.bucket.Locks[o.Ref] = wildLock(r, s.now)
+	}
+	digest := snapshot.Digest{1}
+	o := timeline.Object{Ref: timeline.Ref{Key: key, Version: "1"}, Size: 10, Modified: n.CreatedAt(), Digest: digest, Excluded: chance(9)}
+	if chance(12) {
+		o.Digest = snapshot.Digest{2}
+	}
+	if !chance(12) {
+		put(o)
+	}
+	if chance(9) {
+		f := o
+		f.Version, f.Digest, f.Modified = "2", snapshot.Digest{3}, n.CreatedAt().Add(time.Duration(r.IntN(100)-30)*time.Minute)
+		put(f)
+	}
+	if chance(9) {
+		put(timeline.Object{Ref: timeline.Ref{Key: key, Version: "3"}, Modified: n.CreatedAt().Add(time.Hour), Marker: true})
+	}
+	for i := range r.IntN(3) {
+		if !chance(5) {
+			break
+		}
+		c := timeline.Object{Ref: timeline.Ref{Key: key, Version: "c"}, Size: 5, Modified: n.CreatedAt().Add(-time.Minute)}
+		c.Key.Object, c.Key.Chunk = snapshot.ChunkObject, []string{"0000000001", "0000000002"}[i]
+		put(c)
+	}
+	for i := range r.IntN(3) {
+		if i == 0 && lineage.ID == "" && !chance(20) {
+			break
+		}
+		if i == 1 && !chance(9) {
+			break
+		}
+		m := timeline.StoredManifest{Key: key.Manifest(), Version: []string{"m1", "m2"}[i], Modified: n.CreatedAt().Add(time.Duration(i+1) * time.Second)}
+		switch {
+		case chance(15):
+			m.Err = snapshot.ErrManifest
+		case chance(15):
+			m.Marker = true
+		default:
+			m.Manifest = &snapshot.Manifest{Version: 1, Snapshot: n.String(), Lineage: lineage, Digest: digest, Size: 10, LastRevision: n.Last}
+			if n.Kind == snapshot.Full && chance(4) {
+				m.Manifest.LastRevision += snapshot.Revision(r.IntN(4))
+			}
+		}
+		ref := timeline.Ref{Key: m.Key, Version: m.Version}
+		if _, again := s.bucket.Locks[ref]; again {
+			continue
+		}
+		s.bucket.Listing.Manifests = append(s.bucket.Listing.Manifests, m)
+		s.bucket.Locks[ref] = wildLock(r, s.now)
+	}
+}
+
+// after is the listing that is left when the given deletions were done.
+func (s *scene) after(deletions []Decision) timeline.Listing {
+	gone := map[timeline.Ref]bool{}
+	for _, d := range deletions {
+		gone[d.Ref] = true
+	}
+	return timeline.Listing{
+		Objects: slices.DeleteFunc(slices.Clone(s.bucket.Listing.Objects), func(o timeline.Object) bool { return gone[o.Ref] }),
+		Manifests: slices.DeleteFunc(slices.Clone(s.bucket.Listing.Manifests), func(m timeline.StoredManifest) bool {
+			return gone[timeline.Ref{Key: m.Key, Version: m.Version}]
+		}),
+	}
+}
+
+// reaches is how far one can restore in a lineage beginning at most at from, by trying every
+// usable delta until nothing changes; 0: not at all. It shares nothing with the timeline's chains.
+func reaches(l timeline.Lineage, from snapshot.Revision) snapshot.Revision {
+	var pos snapshot.Revision
+	for _, s := range l.Snapshots {
+		if s.Full() && s.Usable() && s.Last <= from {
+			pos = max(pos, s.Last)
+		}
+	}
+	for moved := pos > 0; moved; {
+		moved = false
+		for _, s := range l.Snapshots {
+			if !s.Full() && s.Usable() && s.Name().Start <= pos+1 && s.Last > pos {
+				pos, moved = s.Last, true
+			}
+		}
+	}
+	return pos
+}
+
+const everything = snapshot.Revision(1 << 60)
+
+// newestRestorable is the first lineage in which anything can be restored.
+func newestRestorable(tl timeline.Timeline) (id snapshot.LineageID, end snapshot.Revision) {
+	for _, l := range tl.Lineages {
+		if end := reaches(l, everything); end > 0 {
+			return l.ID, end
+		}
+	}
+	return "", 0
+}
+
+// prefixes are some of the states that a collector may be interrupted in.
+func prefixes(r *rand.Rand, deletions []Decision) [][]Decision {
+	cuts := [][]Decision{deletions}
+	for range 3 {
+		if len(deletions) > 0 {
+			cuts = append(cuts, deletions[:r.IntN(len(deletions))])
+		}
+	}
+	return cuts
+}
+
+// try runs fn on random buckets, and fails if too few of them have anything to delete.
+func try(t *testing.T, fn func(t *testing.T, r *rand.Rand, s *scene, plan Plan)) {
+	t.Helper()
+	shards(t, *buckets, func(t *testing.T, r *rand.Rand) {
+		s := wildScene(r)
+		plan := s.decide(t)
+		defer func() {
+			if t.Failed() {
+				t.Log(s.dump(plan, nil))
+			}
+		}()
+		fn(t, r, &s, plan)
+	})
+}
+
+func TestTheRandomBucketsGiveEveryReasonToBeTold(t *testing.T) {
+	seen := map[Reason]bool{}
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 5_000 {
+		s := wildScene(r)
+		s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+		plan, err := Decide(s.bucket, s.policy, s.now, immutability.DeleteMargin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range plan.Decisions {
+			for _, why := range d.Reasons {
+				seen[why] = true
+			}
+		}
+	}
+	for why := range texts {
+		if !seen[why] {
+			t.Errorf("%s never happened: the properties are not tried on it", why)
+		}
+	}
+	for why := range seen {
+		if _, known := texts[why]; !known {
+			t.Errorf("%s has no text", why)
+		}
+	}
+}
+
+func TestTheNewestRestorableChainIsNeverShortened(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, plan Plan) {
+		wantID, wantEnd := newestRestorable(s.bucket.Timeline)
+		for _, done := range prefixes(r, plan.Deletions()) {
+			id, end := newestRestorable(timeline.Build(s.after(done)))
+			if id != wantID || end != wantEnd {
+				t.Fatalf("after %d deletions lineage %q ends at %d, want lineage %q at %d", len(done), id, end, wantID, wantEnd)
+			}
+		}
+	})
+}
+
+func TestTheCurrentLineageIsNeverShortened(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, plan Plan) {
+		if len(s.bucket.Timeline.Lineages) == 0 {
+			return
+		}
+		current := s.bucket.Timeline.Lineages[0]
+		want := reaches(current, everything)
+		for _, done := range prefixes(r, plan.Deletions()) {
+			left, _ := timeline.Build(s.after(done)).Lineage(current.ID)
+			if got := reaches(left, everything); got != want {
+				t.Fatalf("after %d deletions lineage %q ends at %d, want %d", len(done), current.ID, got, want)
+			}
+		}
+	})
+}
+
+// letsGo are the reasons of a policy to let a snapshot go.
+var letsGo = map[Reason]bool{OverMaxBackups: true, NotLastOfPeriod: true, OlderThanWeeks: true, NotCounted: true,
+	OldDelta: true, BaseGoes: true, OverMaxAge: true, OverMaxSize: true}
+
+func TestADeltaThatIsKeptStaysRestorable(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, plan Plan) {
+		// A delta that the policy lets go and that stays only because another needs it is a
+		// means, not an end: of its own revisions only those that the other needs must stay.
+		kept := map[timeline.Ref]bool{}
+		for _, d := range plan.Decisions {
+			means := d.Has(NeededByDelta) && letsGo[d.Reasons[0]]
+			kept[d.Ref] = d.Action == Keep && !means
+		}
+		lefts := []timeline.Timeline{}
+		for _, done := range prefixes(r, plan.Deletions()) {
+			lefts = append(lefts, timeline.Build(s.after(done)))
+		}
+		for _, l := range s.bucket.Timeline.Lineages {
+			for _, x := range l.Snapshots {
+				before := x.Name().Start - 1
+				if x.Full() || !x.Usable() || !kept[x.Ref] || reaches(l, before) < x.Last {
+					continue
+				}
+				for _, left := range lefts {
+					l, _ := left.Lineage(l.ID)
+					if got := reaches(l, before); got < x.Last {
+						t.Fatalf("%s is kept, but one gets no farther than %d from %d or before", x.Key, got, before)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestALineageGoesOnlyWhenANewerOneCanBeRestored(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, plan Plan) {
+		for _, done := range prefixes(r, plan.Deletions()) {
+			left := timeline.Build(s.after(done))
+			newer := false
+			for _, l := range s.bucket.Timeline.Lineages {
+				after, _ := left.Lineage(l.ID)
+				if !newer && reaches(l, everything) != reaches(after, everything) {
+					t.Fatalf("lineage %q loses its end while nothing newer can be restored", l.ID)
+				}
+				newer = newer || reaches(after, everything) > 0
+			}
+		}
+	})
+}
+
+func TestNothingProtectedIsEverDeleted(t *testing.T) {
+	blocked := 0
+	r := rand.New(rand.NewPCG(9, 9))
+	for range *buckets {
+		s := wildScene(r)
+		margin := time.Duration(r.IntN(60)) * time.Minute
+		s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+		plan, err := Decide(s.bucket, s.policy, s.now, margin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		markers := map[timeline.Ref]bool{}
+		for _, o := range s.bucket.Listing.Objects {
+			markers[o.Ref] = o.Marker
+		}
+		for _, m := range s.bucket.Listing.Manifests {
+			markers[timeline.Ref{Key: m.Key, Version: m.Version}] = m.Marker
+		}
+		for _, d := range plan.Decisions {
+			lock := s.bucket.Locks[d.Ref]
+			free := markers[d.Ref] || lock != nil && !lock.Hold &&
+				(lock.Mode == immutability.ModeNone || lock.Mode == immutability.ModeCompliance && !lock.Until.IsZero() && s.now.After(lock.Until.Add(margin)))
+			switch {
+			case d.Action == Delete && !free:
+				t.Fatalf("%s is deleted under %+v at %s", d.Ref, lock, s.now)
+			case d.Action == Blocked:
+				blocked++
+				if !d.Until.IsZero() && !d.Until.After(s.now.Add(-time.Nanosecond)) {
+					t.Fatalf("%s is blocked until %s, which is past", d.Ref, d.Until)
+				}
+				if lock != nil && !markers[d.Ref] && lock.Mode == immutability.ModeCompliance && !d.Until.IsZero() && d.Until.Before(lock.Until.Add(margin)) {
+					t.Fatalf("%s is said to be free at %s, before %s", d.Ref, d.Until, lock.Until)
+				}
+			}
+		}
+	}
+	if blocked < *buckets/10 {
+		t.Errorf("only %d versions were blocked: the property was hardly tried", blocked)
+	}
+}
+
+func TestAKeyGoesWholeAndTheVersionThatCountsLast(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, plan Plan) {
+		actions := map[string]Action{}
+		for _, d := range plan.Decisions {
+			if d.Kind == Chunk {
+				continue
+			}
+			if before, seen := actions[d.Key]; seen && before != d.Action {
+				t.Fatalf("one version of %s is %s, another %s", d.Key, before, d.Action)
+			}
+			actions[d.Key] = d.Action
+		}
+		genuine := map[string]int{}
+		deletions := plan.Deletions()
+		for i, d := range deletions {
+			if d.Kind == Full || d.Kind == Delta {
+				genuine[d.Snapshot] = i + 1
+			}
+		}
+		for i, d := range deletions {
+			at := genuine[d.Snapshot]
+			ofManifest := d.Ref.Key.Object == snapshot.ManifestObject
+			switch {
+			case at == 0:
+				if ofManifest && actions[d.Snapshot] != "" && actions[d.Snapshot] != Delete {
+					t.Fatalf("the manifest of %s goes without it", d.Snapshot)
+				}
+			case (d.Kind == Surplus || d.Kind == Marker && !ofManifest) && i+1 > at:
+				t.Fatalf("%s %s is deleted after the version that counts", d.Kind, d.Ref)
+			case ofManifest && i+1 < at:
+				t.Fatalf("%s is deleted before its snapshot", d.Ref)
+			case d.Kind == Chunk && d.Has(SnapshotGoes) && s.bucket.ChunksAreData && i+1 > at:
+				t.Fatalf("%s is deleted after the snapshot it is part of", d.Ref)
+			}
+		}
+	})
+}
+
+func TestAnUploadThatMayRunIsLeftAlone(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, plan Plan) {
+		complete := map[snapshot.Key]bool{}
+		for _, o := range s.bucket.Listing.Objects {
+			if o.Key.Object == snapshot.SnapshotObject && !o.Marker {
+				complete[o.Key] = true
+			}
+		}
+		for _, d := range plan.Deletions() {
+			if d.Kind == Chunk && !complete[d.Ref.Key.Snapshot()] && !d.Created.Before(s.now.Add(-UploadGrace)) {
+				t.Fatalf("%s may belong to an upload that runs", d.Ref)
+			}
+		}
+	})
+}
+
+func TestEveryVersionGetsOneDecisionWithReasons(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, plan Plan) {
+		want := map[timeline.Ref]int{}
+		for _, o := range s.bucket.Listing.Objects {
+			want[o.Ref] = 1
+		}
+		for _, m := range s.bucket.Listing.Manifests {
+			want[timeline.Ref{Key: m.Key, Version: m.Version}] = 1
+		}
+		got := map[timeline.Ref]int{}
+		for _, d := range plan.Decisions {
+			got[d.Ref]++
+			if len(d.Reasons) == 0 || d.Action == "" {
+				t.Fatalf("%s: %q %v", d.Ref, d.Action, d.Reasons)
+			}
+			if d.Key != d.Ref.Key.String() || d.Version != d.Ref.Version {
+				t.Fatalf("%s is told as %s@%s", d.Ref, d.Key, d.Version)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestWhatThePolicyWantsDoesNotDependOnLocks(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, plan Plan) {
+		// A store that lists no locks: first nothing may go, and what is asked about then is
+		// enough to decide as if everything had been known from the start.
+		locks := s.bucket.Locks
+		s.bucket.Locks = nil
+		first := s.decide(t)
+		for _, d := range first.Decisions {
+			if d.Action == Delete && d.Kind != Marker {
+				t.Fatalf("%s is deleted without knowing its lock", d.Ref)
+			}
+		}
+		s.bucket.Locks = map[timeline.Ref]*immutability.Retention{}
+		for _, ref := range first.Unknown() {
+			s.bucket.Locks[ref] = locks[ref]
+		}
+		second := s.decide(t)
+		s.bucket.Locks = locks
+		if diff := cmp.Diff(plan.Table(), second.Table()); diff != "" {
+			t.Fatalf("-all known +asked about the blocked: %s", diff)
+		}
+	})
+}
+
+func TestNoPolicyDeletesNothing(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, _ Plan) {
+		s.policy = Policy{}
+		for _, d := range s.decide(t).Decisions {
+			if d.Action != Keep {
+				t.Fatalf("%s: %s, %v", d.Ref, d.Action, d.Reasons)
+			}
+		}
+	})
+}
+
+func TestTheDecisionDoesNotDependOnTheOrderOfTheListing(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, s *scene, plan Plan) {
+		want := plan.Table()
+		l := &s.bucket.Listing
+		r.Shuffle(len(l.Objects), func(i, j int) { l.Objects[i], l.Objects[j] = l.Objects[j], l.Objects[i] })
+		r.Shuffle(len(l.Manifests), func(i, j int) { l.Manifests[i], l.Manifests[j] = l.Manifests[j], l.Manifests[i] })
+		if diff := cmp.Diff(want, s.decide(t).Table()); diff != "" {
+			t.Fatalf("another order of the listing gives other decisions: -want +got:\n%s", diff)
+		}
+	})
+}
