@@ -48,6 +48,8 @@ type Options struct {
 	ScratchDir string
 	// Progress, if set, is called from one goroutine at a time, often.
 	Progress func(Progress)
+
+	unclamped bool // tests use less memory than MinMemoryLimit
 }
 
 // The defaults of Options.
@@ -173,7 +175,9 @@ func (o Options) complete(out string) (Options, error) {
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = DefaultMemoryLimit
 	}
-	o.MemoryLimit = max(o.MemoryLimit, MinMemoryLimit)
+	if !o.unclamped {
+		o.MemoryLimit = max(o.MemoryLimit, MinMemoryLimit)
+	}
 	if o.Parallel <= 0 {
 		o.Parallel = runtime.GOMAXPROCS(0)
 	}

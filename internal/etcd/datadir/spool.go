@@ -22,13 +22,14 @@ type spooled struct {
 
 const (
 	spoolHeader = 8 + 8 + 8 + 8 + 8
-	spoolChunk  = 1 << 20
+	spoolChunk  = 1 << 20 // unless the limit is small
 )
 
 // spool keeps records in order, in memory up to a limit and then in a file. Before it goes to
 // the file it drops what has been superseded meanwhile.
 type spool struct {
 	limit   int64
+	chunk   int // usual size of a chunk
 	scratch string
 	dead    func(ordinal uint64) bool // may be asked at any time; true is final
 	chunks  [][]byte                  // filled up to their length
@@ -39,7 +40,8 @@ type spool struct {
 }
 
 func newSpool(limit int64, scratch string, dead func(uint64) bool) *spool {
-	return &spool{limit: limit, scratch: scratch, dead: dead}
+	chunk := int(min(spoolChunk, max(limit/8, 512)))
+	return &spool{limit: limit, chunk: chunk, scratch: scratch, dead: dead}
 }
 
 // close frees memory and file.
@@ -62,7 +64,7 @@ func (s *spool) free(chunks [][]byte) {
 func (s *spool) add(r spooled) error {
 	need := spoolHeader + len(r.value)
 	if n := len(s.chunks); n == 0 || cap(s.chunks[n-1])-len(s.chunks[n-1]) < need {
-		if s.held > 0 && s.held+int64(max(need, spoolChunk)) > s.limit {
+		if s.held > 0 && s.held+int64(max(need, s.chunk)) > s.limit {
 			if err := s.makeRoom(); err != nil {
 				return err
 			}
@@ -86,7 +88,7 @@ func (s *spool) add(r spooled) error {
 }
 
 func (s *spool) newChunk(need int) error {
-	c, err := mapMemory(max(need, spoolChunk))
+	c, err := mapMemory(max(need, s.chunk))
 	if err != nil {
 		return err
 	}

@@ -82,13 +82,16 @@ type tracker struct {
 	live      int64 // keys alive; valid after finish
 }
 
+// firstSlots is the size of a new table.
+const firstSlots = 64
+
 // everything is above all ordinals.
 const everything = ^uint64(0)
 
 func newTracker(limit int64, scratch string) (*tracker, error) {
 	t := &tracker{limit: limit, scratch: scratch, early: everything, baseEnd: everything}
 	var err error
-	t.table, err = newTable(1 << 12)
+	t.table, err = newTable(firstSlots)
 	return t, err
 }
 
@@ -225,7 +228,7 @@ func (t *tracker) finish() error {
 		return err
 	}
 	var err error
-	if t.table, err = newTable(1 << 12); err != nil {
+	if t.table, err = newTable(firstSlots); err != nil {
 		return err
 	}
 	for p := range partitionCount {
