@@ -14,10 +14,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/middleware"
 )
 
 // connect makes the client. Only the ambient chain looks at the environment and at ~/.aws.
@@ -44,6 +46,7 @@ func connect(ctx context.Context, o Options) (*awss3.Client, *http.Client, error
 		// A bucket name is a name: an ARN in its place must not lead elsewhere.
 		UseARNRegion: false,
 	}
+	opts.APIOptions = append(opts.APIOptions, signBodies)
 	if o.LegacyChecksums {
 		opts.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	}
@@ -54,6 +57,14 @@ func connect(ctx context.Context, o Options) (*awss3.Client, *http.Client, error
 		opts.BaseEndpoint = aws.String(o.Endpoint)
 	}
 	return awss3.New(opts), httpClient, nil
+}
+
+// signBodies has the signature cover the SHA-256 of every body. Over TLS the SDK would leave
+// the body unsigned, but this is the one integrity check that every server makes.
+func signBodies(stack *middleware.Stack) error {
+	sha256 := &v4.ComputePayloadSHA256{}
+	_, err := stack.Finalize.Swap(sha256.ID(), sha256)
+	return err
 }
 
 // newRetryer repeats a request whose failure is of the passing kind, with exponential pauses

@@ -54,8 +54,8 @@ func (w *write) begin(ctx context.Context, checksums bool) (id string, err error
 	return aws.ToString(out.UploadId), nil
 }
 
-// send uploads the pieces, several at once. The number of buffers bounds both the memory and
-// the requests. It returns when no request is under way any more.
+// send uploads the pieces, several at once; one more buffer than requests lets the stream be
+// read while all of them are under way. It returns when none is any more.
 func (w *write) send(ctx context.Context, id string, parts *parts, head [][]byte) (sent []types.CompletedPart, size int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -68,9 +68,12 @@ func (w *write) send(ctx context.Context, id string, parts *parts, head [][]byte
 		wg sync.WaitGroup
 		mu sync.Mutex
 	)
+	slots := make(chan struct{}, w.s.opts.ParallelParts)
 	upload := func(number int32, buf []byte) {
 		size += int64(len(buf))
 		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			part, err := w.part(ctx, id, number, buf)
 			if err != nil {
 				cancel(fmt.Errorf("part %d: %w", number, err))

@@ -36,7 +36,9 @@ type Options struct {
 
 	// Endpoint is the URL of an S3-compatible server; empty for AWS. Without a scheme it is https.
 	Endpoint  string
-	PathStyle bool // bucket in the path and not in the host name; always so with an Endpoint
+	PathStyle bool // bucket in the path and not in the host name; so with an Endpoint, unless VirtualHost
+	// VirtualHost has the bucket in the host name even with an Endpoint.
+	VirtualHost bool
 
 	// Exactly one kind of credentials, or none of them for the SDK's ambient chain.
 	Keys        func() (Keys, error) // asked before each request, so that a rotation is noticed
@@ -133,7 +135,7 @@ func (o *Options) completeEndpoint() error {
 		return fmt.Errorf("%s: the endpoint %q must not contain a user or password", o.Provider, u.Redacted())
 	}
 	o.Endpoint = strings.TrimSuffix(o.Endpoint, "/")
-	o.PathStyle = true
+	o.PathStyle = !o.VirtualHost
 	if o.Region == "" {
 		o.Region = "us-east-1"
 	}

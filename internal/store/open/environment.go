@@ -1,0 +1,61 @@
+package open
+
+// The prefixes of environment variables, for the second store of a copy and of a sidecar.
+const (
+	SourcePrefix    = "SOURCE_"
+	SecondaryPrefix = "SECONDARY_"
+)
+
+// Environment is what the environment says about stores, picked out once.
+type Environment struct {
+	Prefix    string // of the variables' names, for messages
+	Home      string
+	Container string // STORAGE_CONTAINER
+
+	AWS, OpenShift Files
+	ECS            ECSValues
+}
+
+// Files say where credentials are. Empty paths: not set.
+type Files struct {
+	Variable  string // the name of the environment variable, without _JSON, for messages
+	Directory string // one file per field, or one file *.json
+	JSON      string // a file; goes before the directory
+}
+
+// ECSValues are the values of the ECS_ variables; all strings, as they were set.
+type ECSValues struct {
+	Variable                                            string // what their names begin with, for messages
+	Endpoint, AccessKeyID, SecretAccessKey              string
+	DisableSSL, InsecureSkipVerify, Region, TrustedCert string
+}
+
+// FromEnvironment picks out the variables that begin with prefix (empty, SourcePrefix or
+// SecondaryPrefix). ECS has none with a prefix in the original; they go first if they are set.
+func FromEnvironment(getenv func(string) string, prefix string) Environment {
+	files := func(name string) Files {
+		name = prefix + name
+		return Files{Variable: name, Directory: getenv(name), JSON: getenv(name + "_JSON")}
+	}
+	ecs := prefix + "ECS_"
+	if getenv(ecs+"ENDPOINT") == "" && getenv(ecs+"ACCESS_KEY_ID") == "" {
+		ecs = "ECS_"
+	}
+	return Environment{
+		Prefix:    prefix,
+		Home:      getenv("HOME"),
+		Container: getenv(prefix + "STORAGE_CONTAINER"),
+		AWS:       files("AWS_APPLICATION_CREDENTIALS"),
+		OpenShift: files("OPENSHIFT_APPLICATION_CREDENTIALS"),
+		ECS: ECSValues{
+			Variable:           ecs,
+			Endpoint:           getenv(ecs + "ENDPOINT"),
+			AccessKeyID:        getenv(ecs + "ACCESS_KEY_ID"),
+			SecretAccessKey:    getenv(ecs + "SECRET_ACCESS_KEY"),
+			DisableSSL:         getenv(ecs + "DISABLE_SSL"),
+			InsecureSkipVerify: getenv(ecs + "INSECURE_SKIP_VERIFY"),
+			Region:             getenv(ecs + "REGION"),
+			TrustedCert:        getenv(ecs + "TRUSTED_CA_CERT"),
+		},
+	}
+}

@@ -1,0 +1,96 @@
+// Package open turns configuration into a store: the provider's name, the container, and
+// credentials in the forms the original knows. It is the only package that imports every
+// provider.
+//
+// It does not read the environment: [FromEnvironment] is given a lookup by the program's main
+// and picks out what concerns stores. (The SDKs' ambient identities do read it; that is what
+// makes them ambient.) It does not decorate the store, either: retries and metrics are wired
+// by who opens.
+//
+// No error made here contains a secret.
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/local"
+	"druid.internal/druid/internal/store/s3"
+)
+
+// Config says which store to open. The comments name the original's flags.
+type Config struct {
+	Provider         string // --storage-provider; see Providers
+	Container        string // --store-container; empty: the environment's
+	EndpointOverride string // --store-endpoint-override; goes before an endpoint among the credentials
+	Environment      Environment
+
+	MinChunkSize            int64 // --min-chunk-size, bytes; 0: the provider's default
+	MaxParallelChunkUploads int   // --max-parallel-chunk-uploads; 0: the provider's default
+
+	// ConditionalPut overrules what is believed about a server: whether it refuses to
+	// overwrite when asked to. nil: as the credentials say, else what is known of the server.
+	ConditionalPut *bool
+	// Proxy chooses the proxy of an HTTP request; nil: none. Mains pass http.ProxyFromEnvironment.
+	Proxy func(*http.Request) (*url.URL, error)
+}
+
+// Open opens the store. It fails, in one line that says what to do, where a field is missing,
+// a file is malformed, the provider is unknown, the endpoint cannot be reached or the
+// container does not exist.
+func Open(ctx context.Context, c Config) (store.Store, error) {
+	p, err := ParseProvider(c.Provider)
+	if err != nil {
+		return nil, err
+	}
+	if c.Container == "" {
+		c.Container = c.Environment.Container
+	}
+	switch p {
+	case S3:
+		return c.openS3(ctx)
+	case ECS:
+		return c.openECS(ctx)
+	case OCS:
+		return c.openOCS(ctx)
+	case Local:
+		return c.openLocal()
+	}
+	return nil, fmt.Errorf("storage provider %s is not yet in this build: use one of %s", p, supported())
+}
+
+// DefaultLocalContainer is the directory below the home directory that the original uses when
+// no container is named.
+const DefaultLocalContainer = "default.bkp"
+
+// openLocal uses an absolute container as it stands; others are below the home directory.
+func (c Config) openLocal() (store.Store, error) {
+	if filepath.IsAbs(c.Container) {
+		return local.New(c.Container, local.Options{})
+	}
+	if c.Environment.Home == "" {
+		return nil, errors.New("Local: the container is not absolute and HOME is not set: name an absolute directory (--store-container)")
+	}
+	container := c.Container
+	if container == "" {
+		container = DefaultLocalContainer
+	}
+	if !filepath.IsLocal(container) {
+		return nil, fmt.Errorf("Local: the container %q leads out of the home directory: name an absolute directory (--store-container)", container)
+	}
+	return local.New(filepath.Join(c.Environment.Home, container), local.Options{})
+}
+
+// s3Options are what all providers of the S3 protocol share.
+func (c Config) s3Options(p Provider) s3.Options {
+	return s3.Options{
+		Provider: string(p), Bucket: c.Container, Endpoint: c.EndpointOverride,
+		PartSize: c.MinChunkSize, ParallelParts: c.MaxParallelChunkUploads,
+		ConditionalPut: c.ConditionalPut, Proxy: c.Proxy,
+	}
+}

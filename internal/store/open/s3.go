@@ -1,0 +1,212 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/s3"
+)
+
+// The fields of credentials for S3 and OCS, as the original names them.
+const (
+	fieldAccessKeyID        = "accessKeyID"
+	fieldSecretAccessKey    = "secretAccessKey"
+	fieldSessionToken       = "sessionToken" // not the original's
+	fieldRegion             = "region"
+	fieldRoleARN            = "roleARN"
+	fieldToken              = "token"
+	fieldEndpoint           = "endpoint"
+	fieldPathStyle          = "s3ForcePathStyle"
+	fieldInsecureSkipVerify = "insecureSkipVerify"
+	fieldTrustedCA          = "trustedCaCert"
+	fieldCustomerKey        = "sseCustomerKey"
+	fieldCustomerAlgorithm  = "sseCustomerAlgorithm"
+	fieldRequestChecksum    = "requestChecksumCalculation"
+	fieldResponseChecksum   = "responseChecksumValidation"
+	fieldDisableSSL         = "disableSSL"
+	fieldConditionalPut     = "conditionalPut" // not the original's
+)
+
+// keyFields are those that are read again when their files change.
+var keyFields = []string{fieldAccessKeyID, fieldSecretAccessKey, fieldSessionToken}
+
+// openS3 uses an access key, a role with a web identity token, or, if the environment names
+// no credentials, whatever identity is ambient.
+func (c Config) openS3(ctx context.Context) (store.Store, error) {
+	o := c.s3Options(S3)
+	if c.Environment.AWS.set() {
+		f, err := c.Environment.AWS.read()
+		if err != nil {
+			return nil, fmt.Errorf("S3: %w", err)
+		}
+		if err := f.apply(&o); err != nil {
+			return nil, fmt.Errorf("S3: %w", err)
+		}
+		if err := f.identity(&o, c.Environment.AWS); err != nil {
+			return nil, fmt.Errorf("S3: %w", err)
+		}
+	}
+	return newS3(ctx, o)
+}
+
+// openOCS is S3 with an endpoint of its own, and access keys only.
+func (c Config) openOCS(ctx context.Context) (store.Store, error) {
+	files := c.Environment.OpenShift
+	if !files.set() {
+		return nil, fmt.Errorf("OCS: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
+	}
+	f, err := files.read()
+	if err != nil {
+		return nil, fmt.Errorf("OCS: %w", err)
+	}
+	o := c.s3Options(OCS)
+	if err := f.apply(&o); err != nil {
+		return nil, fmt.Errorf("OCS: %w", err)
+	}
+	needed := []string{fieldAccessKeyID, fieldSecretAccessKey, fieldRegion}
+	if o.Endpoint == "" {
+		needed = append(needed, fieldEndpoint)
+	}
+	if err := f.required(needed...); err != nil {
+		return nil, fmt.Errorf("OCS: %w", err)
+	}
+	o.Keys = newRotating(files).keys
+	return newS3(ctx, o)
+}
+
+// openECS takes everything from environment variables.
+func (c Config) openECS(ctx context.Context) (store.Store, error) {
+	e := c.Environment.ECS
+	f := fields{source: "environment", values: map[string]string{
+		"ENDPOINT": e.Endpoint, "ACCESS_KEY_ID": e.AccessKeyID, "SECRET_ACCESS_KEY": e.SecretAccessKey,
+	}}
+	var missing []string
+	for _, name := range []string{"ENDPOINT", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY"} {
+		if f.values[name] == "" && (name != "ENDPOINT" || c.EndpointOverride == "") {
+			missing = append(missing, e.Variable+name)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("ECS: the environment lacks %s", strings.Join(missing, ", "))
+	}
+	f.values = map[string]string{
+		fieldEndpoint: e.Endpoint, fieldRegion: e.Region, fieldTrustedCA: e.TrustedCert,
+		fieldDisableSSL: e.DisableSSL, fieldInsecureSkipVerify: e.InsecureSkipVerify,
+	}
+	o := c.s3Options(ECS)
+	if err := f.apply(&o); err != nil {
+		return nil, fmt.Errorf("ECS: %w", err)
+	}
+	o.Keys = func() (s3.Keys, error) {
+		return s3.Keys{AccessKeyID: e.AccessKeyID, SecretAccessKey: e.SecretAccessKey}, nil
+	}
+	return newS3(ctx, o)
+}
+
+func newS3(ctx context.Context, o s3.Options) (store.Store, error) {
+	s, err := s3.New(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// apply sets everything but the identity.
+func (f fields) apply(o *s3.Options) error {
+	o.Region = f.values[fieldRegion]
+	if o.Endpoint == "" {
+		o.Endpoint = f.values[fieldEndpoint]
+	}
+	disableSSL, err := f.boolean(fieldDisableSSL)
+	if err != nil {
+		return err
+	}
+	if o.Endpoint != "" && !strings.Contains(o.Endpoint, "://") {
+		scheme := "https://"
+		if disableSSL {
+			scheme = "http://"
+		}
+		o.Endpoint = scheme + o.Endpoint
+	}
+	if o.InsecureSkipVerify, err = f.boolean(fieldInsecureSkipVerify); err != nil {
+		return err
+	}
+	if o.PathStyle, err = f.boolean(fieldPathStyle); err != nil {
+		return err
+	}
+	// Servers of one's own rarely have a name for every bucket, so it takes an explicit no.
+	o.VirtualHost = f.values[fieldPathStyle] != "" && !o.PathStyle
+	o.TrustedCAs = []byte(f.values[fieldTrustedCA])
+	o.CustomerKey, o.CustomerAlgorithm = f.values[fieldCustomerKey], f.values[fieldCustomerAlgorithm]
+	if o.CustomerAlgorithm != "" && o.CustomerKey == "" {
+		return fmt.Errorf("%s: %s is given without %s", f.source, fieldCustomerAlgorithm, fieldCustomerKey)
+	}
+	if o.LegacyChecksums, err = f.whenRequired(fieldRequestChecksum); err != nil {
+		return err
+	}
+	if o.SkipResponseChecksums, err = f.whenRequired(fieldResponseChecksum); err != nil {
+		return err
+	}
+	if v := f.values[fieldConditionalPut]; v != "" && o.ConditionalPut == nil {
+		b, err := strconv.ParseBool(strings.ToLower(v))
+		if err != nil {
+			return fmt.Errorf("%s: the field %s must be true or false", f.source, fieldConditionalPut)
+		}
+		o.ConditionalPut = &b
+	}
+	return nil
+}
+
+// whenRequired reads one of the SDK's two settings of checksums.
+func (f fields) whenRequired(name string) (bool, error) {
+	switch strings.ToLower(f.values[name]) {
+	case "", "when_supported":
+		return false, nil
+	case "when_required":
+		return true, nil
+	}
+	return false, fmt.Errorf("%s: the field %s must be when_supported or when_required", f.source, name)
+}
+
+// identity sets who asks: an access key, or a role.
+func (f fields) identity(o *s3.Options, files Files) error {
+	key := f.values[fieldAccessKeyID] != "" || f.values[fieldSecretAccessKey] != ""
+	role := f.values[fieldRoleARN] != ""
+	switch {
+	case key && role:
+		return fmt.Errorf("%s: the credentials hold both an access key and %s, which one counts is unclear: leave one", f.source, fieldRoleARN)
+	case role:
+		if err := f.required(fieldRoleARN, fieldToken, fieldRegion); err != nil {
+			return err
+		}
+		token, err := f.tokenFile()
+		if err != nil {
+			return err
+		}
+		o.WebIdentity = &s3.WebIdentity{RoleARN: f.values[fieldRoleARN], TokenFile: token}
+		return nil
+	}
+	if err := f.required(fieldAccessKeyID, fieldSecretAccessKey, fieldRegion); err != nil {
+		return err
+	}
+	o.Keys = newRotating(files).keys
+	return nil
+}
+
+// tokenFile is where the token is read from again and again: the file that the field names,
+// or the file of the field itself.
+func (f fields) tokenFile() (string, error) {
+	value := f.values[fieldToken]
+	if filepath.IsAbs(value) {
+		return value, nil
+	}
+	if f.dir == "" {
+		return "", errors.New(f.source + ": the field token must be the absolute path of a file that holds the token")
+	}
+	return filepath.Join(f.dir, fieldToken), nil
+}
