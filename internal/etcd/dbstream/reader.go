@@ -95,6 +95,9 @@ func (r *Reader) finish() error {
 	return io.EOF
 }
 
+// Complete reports that io.EOF was returned: the file is whole.
+func (r *Reader) Complete() bool { return r.end == io.EOF }
+
 // Size is the number of bytes read so far, the trailer included.
 func (r *Reader) Size() int64 { return r.size }
 

@@ -1,0 +1,252 @@
+package snapshotter
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/etcd/member"
+)
+
+// buffer holds the events between the watch and the store: one delta that grows, and those
+// that were cut and wait for their upload. Its size is bounded: when it is full, add waits,
+// and with it the watch. Safe for concurrent use.
+type buffer struct {
+	options codec.DeltaOptions
+	limit   int64 // cut at so many bytes
+	spill   int64 // hold no more than so many
+
+	mu       sync.Mutex
+	next     snapshot.Revision // where the watch goes on
+	known    snapshot.Revision // newest revision etcd is known to have
+	open     *codec.Delta      // nil without events
+	queue    []*cutDelta       // oldest first
+	cuts     int               // number of the last cut
+	uploads  int               // number of the last cut that is in the bucket
+	failures int               // failed attempts so far
+	lastErr  error             // of the last failed attempt
+	broken   error             // why nothing more can be added
+	changed  chan struct{}     // closed at the next change of anything
+}
+
+// cutDelta is a delta that takes no more events.
+type cutDelta struct {
+	*codec.Delta
+	number int
+	sealed *codec.Sealed // once its upload was begun
+}
+
+func newBuffer(o codec.DeltaOptions, limit, spill int64, next snapshot.Revision) *buffer {
+	return &buffer{options: o, limit: limit, spill: spill, next: next, known: next - 1, changed: make(chan struct{})}
+}
+
+// change wakes everybody who waits. The caller holds mu.
+func (b *buffer) change() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// await waits until ready, which is called with mu held, says so.
+func (b *buffer) await(ctx context.Context, ready func() bool) error {
+	for {
+		b.mu.Lock()
+		ok, changed := ready(), b.changed
+		b.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// add takes a batch of the watch, waiting for room if need be.
+func (b *buffer) add(ctx context.Context, batch member.Batch) error {
+	if err := b.await(ctx, func() bool { return len(batch.Events) == 0 || b.held() < b.spill || b.broken != nil }); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.broken != nil {
+		return b.broken
+	}
+	b.known = max(b.known, batch.Known)
+	if n := len(batch.Events); n > 0 {
+		if err := b.append(batch); err != nil {
+			b.broken = fmt.Errorf("buffer etcd's events: %w", err)
+			b.change()
+			return b.broken
+		}
+		b.next = snapshot.Revision(batch.Events[n-1].Kv.ModRevision) + 1
+		b.known = max(b.known, b.next-1)
+		if b.open.ContentSize() >= b.limit {
+			b.cutLocked()
+		}
+	}
+	b.change()
+	return nil
+}
+
+func (b *buffer) append(batch member.Batch) error {
+	if b.open == nil {
+		o := b.options
+		o.First = b.next
+		d, err := codec.NewDelta(o)
+		if err != nil {
+			return err
+		}
+		b.open = d
+	}
+	return b.open.Append(batch.Received, batch.Events)
+}
+
+// held is how many bytes are buffered, before packing. The caller holds mu.
+func (b *buffer) held() int64 {
+	var n int64
+	if b.open != nil {
+		n = b.open.ContentSize()
+	}
+	for _, d := range b.queue {
+		n += d.ContentSize()
+	}
+	return n
+}
+
+// cut ends the delta that grows. It returns the last revision buffered so far, or else the one
+// before the first that is expected, and the number of the last cut.
+func (b *buffer) cut() (last snapshot.Revision, number int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cutLocked()
+	b.change()
+	return b.next - 1, b.cuts
+}
+
+func (b *buffer) cutLocked() {
+	if b.open == nil || b.open.Empty() {
+		return
+	}
+	b.cuts++
+	b.queue = append(b.queue, &cutDelta{Delta: b.open, number: b.cuts})
+	b.open = nil
+}
+
+// restart goes on at another revision, because those from next on are lost.
+func (b *buffer) restart(next snapshot.Revision) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cutLocked()
+	b.next, b.known = next, max(b.known, next-1)
+	b.change()
+}
+
+// head is the delta to upload next; nil if none waits.
+func (b *buffer) head() *cutDelta {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queue) == 0 {
+		return nil
+	}
+	return b.queue[0]
+}
+
+// uploaded removes the head.
+func (b *buffer) uploaded(d *cutDelta) {
+	b.mu.Lock()
+	b.queue = b.queue[1:]
+	b.uploads = d.number
+	b.change()
+	b.mu.Unlock()
+	d.discard()
+}
+
+func (d *cutDelta) discard() {
+	if d.sealed != nil {
+		d.sealed.Close()
+	}
+	d.Discard()
+}
+
+// failed tells those who wait for an upload that an attempt failed.
+func (b *buffer) failed(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures++
+	b.lastErr = err
+	b.change()
+}
+
+// flush cuts and waits until everything buffered so far is in the bucket, or until an attempt
+// that began since has failed.
+func (b *buffer) flush(ctx context.Context) (last snapshot.Revision, err error) {
+	b.mu.Lock()
+	failures := b.failures
+	b.mu.Unlock()
+	last, number := b.cut()
+	err = b.await(ctx, func() bool { return b.uploads >= number || b.failures > failures || b.broken != nil })
+	if err != nil {
+		return last, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.uploads >= number:
+		return last, nil
+	case b.broken != nil:
+		return last, b.broken
+	}
+	return last, b.lastErr
+}
+
+// drained waits until everything up to rev was received.
+func (b *buffer) drained(ctx context.Context, rev snapshot.Revision) error {
+	if err := b.await(ctx, func() bool { return b.next > rev || b.broken != nil }); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.broken
+}
+
+func (b *buffer) position() (next, known snapshot.Revision) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next, b.known
+}
+
+// idle reports that nothing is buffered.
+func (b *buffer) idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open == nil && len(b.queue) == 0
+}
+
+// close makes everybody who waits return, and frees what is held.
+func (b *buffer) close(why error) {
+	b.mu.Lock()
+	if b.broken == nil {
+		b.broken = why
+	}
+	open, queue := b.open, b.queue
+	b.open, b.queue = nil, nil
+	b.change()
+	b.mu.Unlock()
+	if open != nil {
+		open.Discard()
+	}
+	for _, d := range queue {
+		d.discard()
+	}
+}
+
+// wake is closed at the next change.
+func (b *buffer) wake() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
+}

@@ -1,0 +1,273 @@
+package snapshotter
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/etcd/dbstream"
+	"druid.internal/druid/internal/etcd/member"
+	"druid.internal/druid/internal/store"
+)
+
+// takeFulls takes the fulls that are due, by the schedule or because something demands one, and
+// tries again until it succeeds.
+func (n *session) takeFulls(ctx context.Context) error {
+	for {
+		var scheduled <-chan time.Time
+		stop := func() bool { return true }
+		if n.cfg.Schedule != nil {
+			now := n.cfg.Now()
+			timer := time.NewTimer(n.cfg.Schedule.Next(now).Sub(now))
+			scheduled, stop = timer.C, timer.Stop
+		}
+		why := ""
+		select {
+		case <-ctx.Done():
+			stop()
+			return ctx.Err()
+		case <-scheduled:
+			why = "it is scheduled"
+		case <-n.asked:
+			n.mu.Lock()
+			why = n.due
+			n.mu.Unlock()
+		}
+		stop()
+		if why == "" {
+			continue // somebody took one meanwhile
+		}
+		for failures := 1; ; failures++ {
+			n.log.Info("taking a full snapshot", "reason", why)
+			_, err := n.takeFull(ctx, false)
+			if err == nil {
+				break
+			}
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case errors.Is(err, ErrOwned), errors.Is(err, errHistory):
+				return err
+			}
+			n.log.Error("a full snapshot failed, trying again", "error", err, "failures", failures)
+			if err := n.cfg.Retry.wait(ctx, failures); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// takeFull takes one full, if no other is being taken. It ends with ctx or with the session.
+func (n *session) takeFull(ctx context.Context, final bool) (Taken, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(n.life, func() { cancel(ErrStopped) })()
+	select {
+	case n.slot <- struct{}{}:
+		defer func() { <-n.slot }()
+	case <-ctx.Done():
+		return Taken{}, fmt.Errorf("take a full snapshot: %w", context.Cause(ctx))
+	}
+	began := n.cfg.Now()
+	n.mu.Lock()
+	due := n.due
+	n.due = "" // what becomes due from here on is due again
+	n.mu.Unlock()
+	t, err := n.full(ctx, final)
+	if err != nil {
+		if due != "" {
+			n.wantFull(due) // it is still owed
+		}
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+			err = errors.Join(cause, err)
+		}
+		n.cfg.Metrics.failed(snapshot.Full, err, began, n.cfg.Now())
+		n.setFailed(true)
+		return Taken{}, fmt.Errorf("take a full snapshot: %w", err)
+	}
+	n.setFailed(false)
+	if t.Reused {
+		return t, nil
+	}
+	n.cfg.Metrics.taken(t.Key.Name, t.Manifest.LastRevision, began, n.cfg.Now())
+	n.cfg.Metrics.deltas.Set(0)
+	n.cfg.Metrics.deltaRevisions.Set(0)
+	_, known := n.buffer.position()
+	n.cfg.Metrics.need(snapshot.Full, t.Manifest.LastRevision < known)
+	n.log.Info("full snapshot uploaded", "name", t.Key.Name.String(), "bytes", t.Manifest.Size,
+		"content", t.Manifest.ContentSize, "revision", int64(t.Manifest.LastRevision), "took", n.cfg.Now().Sub(began))
+	return t, nil
+}
+
+// full does the work of takeFull.
+func (n *session) full(ctx context.Context, final bool) (Taken, error) {
+	m, st, err := n.connect(ctx)
+	if err != nil {
+		return Taken{}, err
+	}
+	rev, err := m.Revision(ctx)
+	if err != nil {
+		return Taken{}, err
+	}
+	if final {
+		if t := n.reusable(rev); t != nil {
+			return *t, nil
+		}
+	}
+	if err := n.stillOwner(ctx); err != nil {
+		return Taken{}, err
+	}
+	if n.cfg.DeltaPeriod > 0 {
+		if rev, err = n.boundary(ctx, m, rev); err != nil {
+			return Taken{}, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.StreamTimeout)
+	defer cancel()
+	name := snapshot.Name{Kind: snapshot.Full, Last: rev, Created: n.nextStamp(), Compression: n.cfg.Compression, Final: final}
+	manifest, err := n.stream(ctx, m, st, name)
+	if err != nil {
+		return Taken{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if !n.cfg.SkipHashKV {
+		if h, err := m.HashKV(ctx, manifest.LastRevision); err == nil && h.Revision == manifest.LastRevision {
+			manifest.HashKV = &h
+		} else {
+			n.log.Info("etcd does not tell the hash of the snapshot's revision", "revision", int64(manifest.LastRevision), "error", err)
+		}
+	}
+	if err := n.putManifest(ctx, name, manifest); err != nil {
+		return Taken{}, err
+	}
+	t := Taken{Key: snapshot.SnapshotKey(n.cfg.Prefix, name), Manifest: manifest}
+	n.mu.Lock()
+	n.lastFull = &t
+	n.ends[string(snapshot.Full)] = link{name.Last, manifest.Digest}
+	n.deltas, n.revisions = 0, 0
+	n.mu.Unlock()
+	return t, nil
+}
+
+// reusable is the newest full, if it is final and etcd is still at its revision.
+func (n *session) reusable(rev snapshot.Revision) *Taken {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lastFull == nil || !n.lastFull.Key.Name.Final || n.lastFull.Manifest.LastRevision != rev {
+		return nil
+	}
+	t := *n.lastFull
+	t.Reused = true
+	return &t
+}
+
+// boundary ends the current delta at rev or later, has it uploaded, and returns its last
+// revision: the full is named after it, so that the next delta continues the full by name. The
+// member that will stream has that revision. If the watch does not keep up, the full does not
+// wait for it: it is named after rev, which the deltas will then overlap.
+func (n *session) boundary(ctx context.Context, m Member, rev snapshot.Revision) (snapshot.Revision, error) {
+	patience, cancel := context.WithTimeout(ctx, drainPatience)
+	err := n.buffer.drained(patience, rev)
+	cancel()
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if err != nil {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return 0, err
+		}
+		n.log.Warn("the watch is behind; the full snapshot does not wait for it", "revision", int64(rev))
+		return rev, nil
+	}
+	last, err := n.buffer.flush(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("upload what is before it: %w", err)
+	}
+	now, err := m.Revision(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if now < last {
+		return 0, fmt.Errorf("%w: etcd is at revision %d and was at %d before", errHistory, now, last)
+	}
+	return last, nil
+}
+
+// drainPatience is how long a full waits for the watch to deliver what etcd has already.
+const drainPatience = 30 * time.Second
+
+// nextStamp is the time for the name of a full, in seconds; never the same twice.
+func (n *session) nextStamp() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stamp = max(n.cfg.Now().Unix(), n.stamp+1)
+	return n.stamp
+}
+
+// stream moves etcd's database into the store: nothing is kept on disk, and whatever goes wrong
+// on the way makes the upload fail, so that only a complete and verified file gets a name.
+//
+//	etcd ─▶ dbstream (digest at the end, last revision) ─▶ compress ─▶ meter ─▶ store
+func (n *session) stream(ctx context.Context, m Member, st member.Status, name snapshot.Name) (snapshot.Manifest, error) {
+	body, storage, err := m.Snapshot(ctx)
+	if err != nil {
+		return snapshot.Manifest{}, err
+	}
+	defer body.Close()
+	content := dbstream.NewReader(body, name.Last)
+	packed, err := codec.Compress(content, name.Compression)
+	if err != nil {
+		return snapshot.Manifest{}, err
+	}
+	sum := sha256.New()
+	out := &meter{src: packed, sum: sum}
+	key := snapshot.SnapshotKey(n.cfg.Prefix, name).String()
+	_, err = n.cfg.Store.Put(ctx, key, out, store.PutOptions{})
+	body.Close()   // ends a read that is under way,
+	packed.Close() // for which this waits: from here on nobody reads content
+	var digest snapshot.Digest
+	sum.Sum(digest[:0])
+	last, lastErr := content.LastRevision()
+	if err != nil {
+		if !content.Complete() || !out.complete {
+			return snapshot.Manifest{}, err // whatever is there, it is not a whole snapshot of ours
+		}
+		if !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrUnknownOutcome) {
+			return snapshot.Manifest{}, err
+		}
+		if err := n.settle(ctx, key, out.size, digest, err); err != nil {
+			return snapshot.Manifest{}, err
+		}
+	}
+	if !content.Complete() || !out.complete {
+		return snapshot.Manifest{}, fmt.Errorf("the store took %d bytes and left the rest unread", out.size)
+	}
+	if lastErr != nil {
+		last = name.Last
+		n.tell(Event{Code: RevisionUnknown, Revision: last, Text: fmt.Sprintf("%s: %v; its manifest tells the lower bound %d", name, lastErr, last)})
+	}
+	if storage == "" {
+		storage = st.StorageVersion
+	}
+	return snapshot.Manifest{
+		Version: snapshot.ManifestVersion, Snapshot: name.String(), Lineage: n.lineage,
+		Digest: digest, Size: out.size, ContentSize: content.Size(), LastRevision: last, Latest: n.cfg.Now().UTC(),
+		ClusterID: st.ClusterID, MemberID: st.MemberID, EtcdVersion: st.Version, StorageVersion: storage, Writer: n.cfg.Writer,
+	}, nil
+}
+
+// setFailed remembers for the next session whether a full is owed.
+func (s *Snapshotter) setFailed(failed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fullFailed = failed
+}
+
+func (s *Snapshotter) failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fullFailed
+}

@@ -1,0 +1,111 @@
+package snapshotter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/store"
+)
+
+// ErrOwned says that the prefix belongs to somebody else. Run returns it.
+var ErrOwned = errors.New("the prefix is owned by another writer")
+
+// ownerIDs are the names under which the data may write: the first is the one to claim with.
+// A configured owner, or the one beside the data, stands alone. Otherwise the lineage will do,
+// with its ancestors if the data are known to come from them, and the cluster id, which alone
+// is stable where there is no data directory.
+func ownerIDs(configured, beside string, v verdict, e evidence, hasData bool) []string {
+	switch {
+	case configured != "":
+		return []string{configured}
+	case beside != "":
+		return []string{beside}
+	}
+	ids := []string{string(v.lineage.ID)}
+	if !v.foreign {
+		parents := map[snapshot.LineageID]snapshot.LineageID{}
+		for _, b := range e.bucket {
+			parents[b.ID] = b.Parent
+		}
+		for at := v.lineage.Parent; at != "" && len(ids) <= len(parents)+1; at = parents[at] {
+			ids = append(ids, string(at))
+		}
+	}
+	cluster := fmt.Sprintf("cluster-%016x", e.cluster)
+	if hasData {
+		return append(ids, cluster)
+	}
+	return append([]string{cluster}, ids...)
+}
+
+// guard makes sure that we own the prefix, and returns the record that says so.
+func (s *Snapshotter) guard(ctx context.Context, current *catalog.OwnerRecord, ids []string) (catalog.OwnerRecord, error) {
+	cfg := s.cfg
+	for {
+		after := int64(0)
+		if current != nil {
+			after = current.Number
+			if current.Err == nil && slices.Contains(ids, current.ID) {
+				return *current, nil
+			}
+			if !cfg.TakeOver {
+				return catalog.OwnerRecord{}, refusal(current, ids[0])
+			}
+		}
+		rec, err := catalog.Claim(ctx, cfg.Store, cfg.Prefix, after, snapshot.Owner{ID: ids[0], Note: cfg.OwnerNote, Since: cfg.Now().UTC()})
+		if err == nil {
+			code, text := OwnerClaimed, "the prefix had no owner; it is "+rec.ID+" now"
+			if current != nil {
+				code, text = OwnerReplaced, fmt.Sprintf("%s took the prefix over from %q", rec.ID, current.ID)
+			}
+			s.tell(Event{Code: code, Text: text})
+			return rec, nil
+		}
+		if !errors.Is(err, catalog.ErrClaimed) {
+			return catalog.OwnerRecord{}, err
+		}
+		// Somebody was faster: look who it is. Taking over is meant against the owner one
+		// knew of, not against one that came at the same moment.
+		c, rerr := catalog.Read(ctx, cfg.Store, cfg.Prefix, catalog.Options{
+			Headers: func(snapshot.Name) bool { return false }, Tags: catalog.NoTags, SkipDigests: true,
+		})
+		if rerr != nil {
+			return catalog.OwnerRecord{}, rerr
+		}
+		if c.Owner != nil && (c.Owner.Err != nil || !slices.Contains(ids, c.Owner.ID)) {
+			return catalog.OwnerRecord{}, refusal(c.Owner, ids[0])
+		}
+		current = c.Owner
+	}
+}
+
+func refusal(current *catalog.OwnerRecord, id string) error {
+	if current.Err != nil {
+		return fmt.Errorf("%w: %w; if you are sure that nothing else writes here, start once with --take-over", ErrOwned, current.Err)
+	}
+	since, note := "", ""
+	if !current.Since.IsZero() {
+		since = " since " + current.Since.UTC().Format("2006-01-02 15:04:05 MST")
+	}
+	if current.Note != "" {
+		note = " (" + current.Note + ")"
+	}
+	return fmt.Errorf("%w: %s%s%s, and this is %s; choose another --store-prefix, or if the other one is gone for good, start once with --take-over",
+		ErrOwned, current.ID, note, since, id)
+}
+
+// stillOwner looks whether somebody has taken the prefix over. It costs one small request
+// before each upload, and keeps the time short in which two write at once. What cannot be
+// learned is no reason to stop backing up.
+func (s *session) stillOwner(ctx context.Context) error {
+	key := snapshot.OwnerKey(s.cfg.Prefix, s.owner.Number+1).String()
+	_, err := s.cfg.Store.Stat(ctx, store.Version{Key: key})
+	if err == nil {
+		return fmt.Errorf("%w: %s was written since; the new owner continues, stop this one", ErrOwned, key)
+	}
+	return nil
+}

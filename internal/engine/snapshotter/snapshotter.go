@@ -1,0 +1,145 @@
+package snapshotter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"druid.internal/druid/internal/backup/snapshot"
+)
+
+// Snapshotter backs up one etcd. Run it once; the other methods may be called concurrently
+// while it runs.
+type Snapshotter struct {
+	cfg Config
+	log *slog.Logger
+
+	mu      sync.Mutex
+	current *session      // nil: none
+	lastErr error         // why the last one ended or could not start
+	ended   bool          // Run has returned
+	changed chan struct{} // closed at the next change of these
+
+	fullFailed bool // the last attempt of this process to take a full failed
+}
+
+// Taken is a snapshot that is in the bucket.
+type Taken struct {
+	Key      snapshot.Key
+	Manifest snapshot.Manifest
+	// Reused: it was there before and nothing has changed since.
+	Reused bool
+}
+
+// ErrStopped says that the snapshotter does not run any more.
+var ErrStopped = errors.New("the snapshotter has stopped")
+
+// New checks cfg. Nothing is connected yet.
+func New(cfg Config) (*Snapshotter, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshotter{cfg: cfg, log: cfg.Log, changed: make(chan struct{})}, nil
+}
+
+// Run backs up until ctx ends, which is a nil error: what is buffered then is uploaded within
+// Config.Grace. It returns ErrOwned when the prefix belongs to somebody else, and other errors
+// only if Config.Retry.Attempts sessions in a row could not start.
+func (s *Snapshotter) Run(ctx context.Context) error {
+	defer s.publish(nil, ErrStopped, true)
+	for failures := 0; ; {
+		session, err := s.begin(ctx)
+		if err == nil {
+			failures = 0
+			s.publish(session, nil, false)
+			err = session.run(ctx)
+			s.publish(nil, err, false)
+			session.end(ctx)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		failures++
+		s.publish(nil, err, false)
+		s.cfg.Metrics.failure(err)
+		if errors.Is(err, ErrOwned) || s.cfg.Retry.Attempts > 0 && failures >= s.cfg.Retry.Attempts {
+			return err
+		}
+		s.log.Error("backing up was interrupted, trying again", "error", err, "failures", failures, "wait", s.cfg.Retry.delay(failures))
+		if s.cfg.Retry.wait(ctx, failures) != nil {
+			return nil
+		}
+	}
+}
+
+func (s *Snapshotter) publish(current *session, err error, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current, s.ended = current, ended
+	if err != nil {
+		s.lastErr = err
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// session waits for a session to ask something of.
+func (s *Snapshotter) session(ctx context.Context) (*session, error) {
+	for {
+		s.mu.Lock()
+		current, changed, ended, why := s.current, s.changed, s.ended, s.lastErr
+		s.mu.Unlock()
+		switch {
+		case ended:
+			return nil, why
+		case current != nil:
+			return current, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if why != nil {
+				return nil, fmt.Errorf("%w while backing up is interrupted: %w", ctx.Err(), why)
+			}
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// TakeFull takes a full snapshot now and returns when it and its manifest are in the bucket;
+// until then ctx can end the attempt, and nothing is left of it. A final one is named so, for
+// a planned stop of etcd; if the newest full is final and nothing has changed since, that one
+// is returned.
+func (s *Snapshotter) TakeFull(ctx context.Context, final bool) (Taken, error) {
+	current, err := s.session(ctx)
+	if err != nil {
+		return Taken{}, fmt.Errorf("take a full snapshot: %w", err)
+	}
+	return current.takeFull(ctx, final)
+}
+
+// TakeDelta uploads everything etcd holds at the time of the call, and returns the delta with
+// the last of it; nil if there is nothing that the bucket does not have. A failure costs no
+// event: they stay buffered and the upload is tried again.
+func (s *Snapshotter) TakeDelta(ctx context.Context) (*Taken, error) {
+	current, err := s.session(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("take a delta snapshot: %w", err)
+	}
+	return current.takeDelta(ctx)
+}
+
+func (s *Snapshotter) tell(events ...Event) {
+	for _, e := range events {
+		if e.Time.IsZero() {
+			e.Time = s.cfg.Now().UTC()
+		}
+		s.log.Warn(e.Text, "event", string(e.Code), "revision", int64(e.Revision))
+		if s.cfg.OnEvent != nil {
+			s.cfg.OnEvent(e)
+		}
+	}
+}
