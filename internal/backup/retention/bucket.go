@@ -81,37 +81,33 @@ func (s stream) all() []*item { return append([]*item{s.head}, s.deltas...) }
 type history struct {
 	timeline.Lineage
 	items   map[snapshot.Key]*item
-	streams []stream // oldest first
-	missing []*item  // known by a manifest or a marker only
-	base    *item    // the full of the newest restorable chain; nil: nothing can be restored
-	links   []*item  // the deltas of that chain
+	streams []stream             // oldest first
+	missing []*item              // known by a manifest or a marker only
+	fulls   []*timeline.Snapshot // those that can be used, by how far they reach
+	index   timeline.Links       // of the deltas that can be used
+	base    *item                // the full of the newest restorable chain; nil: nothing can be restored
+	links   []*item              // the deltas of that chain
 	// left: a newer lineage has a restorable chain, so this one may go altogether.
 	left bool
 }
 
 // findChain looks for the newest chain that can be restored.
 func (h *history) findChain() {
-	bases := h.bases()
-	if len(bases) == 0 {
-		return
-	}
-	newest := bases[len(bases)-1]
-	h.base = h.items[newest.Key]
-	for _, link := range h.Links().Follow(newest.Last) {
-		h.links = append(h.links, h.items[link.Key])
-	}
-}
-
-// bases are the usable fulls by how far they reach.
-func (h *history) bases() []*timeline.Snapshot {
-	var fulls []*timeline.Snapshot
 	for i := range h.Snapshots {
 		if s := &h.Snapshots[i]; s.Full() && s.Usable() {
-			fulls = append(fulls, s)
+			h.fulls = append(h.fulls, s)
 		}
 	}
-	slices.SortFunc(fulls, func(a, b *timeline.Snapshot) int { return timeline.CompareBases(*a, *b) })
-	return fulls
+	if len(h.fulls) == 0 {
+		return
+	}
+	slices.SortFunc(h.fulls, func(a, b *timeline.Snapshot) int { return timeline.CompareBases(*a, *b) })
+	h.index = h.Links()
+	newest := h.fulls[len(h.fulls)-1]
+	h.base = h.items[newest.Key]
+	for _, link := range h.index.Follow(newest.Last) {
+		h.links = append(h.links, h.items[link.Key])
+	}
 }
 
 // last is the newest stream; nil if there is none.

@@ -49,7 +49,7 @@ func regularScene(r *rand.Rand, ahead bool) scene {
 	}
 	rhythms := []time.Duration{10 * time.Minute, time.Hour, 3 * time.Hour, 24 * time.Hour, 4 * 24 * time.Hour, 11 * 24 * time.Hour}
 	rhythm := rhythms[r.IntN(len(rhythms))]
-	n := 1 + r.IntN(10)
+	n := 1 + r.IntN(8)
 	at := s.now.Add(-time.Duration(n) * rhythm)
 	if ahead && r.IntN(4) == 0 {
 		at = at.Add(time.Duration(r.IntN(4)) * rhythm)

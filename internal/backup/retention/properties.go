@@ -87,23 +87,16 @@ func (it *item) manifestUnread() bool {
 //
 // A delta that nothing continues up to needs nothing, because nothing helps it.
 func (h *history) protectNeeded() {
-	bases := h.bases()
+	bases := h.fulls
 	if len(bases) == 0 {
 		return
 	}
 	// reach[i] is how far the chain of bases[i] is needed.
 	reach := make([]snapshot.Revision, len(bases))
-	var (
-		index  *timeline.Links
-		chains = make([][]timeline.Link, len(bases))
-	)
+	chains := make([][]timeline.Link, len(bases))
 	chain := func(i int) []timeline.Link {
-		if index == nil {
-			links := h.Links()
-			index = &links
-		}
 		if chains[i] == nil {
-			chains[i] = index.Follow(bases[i].Last)
+			chains[i] = h.index.Follow(bases[i].Last)
 		}
 		return chains[i]
 	}
