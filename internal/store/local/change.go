@@ -88,7 +88,7 @@ func (s *Store) rewrite(dir *os.Root, base string, a attributes) error {
 		if err := s.writeSidecar(dir, base, a); err != nil {
 			return err
 		}
-		return s.sync(dir)
+		return s.sync(dir, "fsync directory")
 	}
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *Store) Delete(ctx context.Context, v store.Version) error {
 		if err := s.removeSidecar(dir, base); err != nil {
 			return classify(err)
 		}
-		return classify(s.sync(dir))
+		return classify(s.sync(dir, "fsync directory"))
 	})
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("delete %s: %w", v, err)

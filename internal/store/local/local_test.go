@@ -58,7 +58,7 @@ func TestAFullDiskLeavesNothing(t *testing.T) {
 		for _, sidecar := range []bool{false, true} {
 			steps := []string{"make directory", "create", "write", "attributes", "chmod", "fsync", "lock", "publish"}
 			if sidecar {
-				steps = append(steps, "write sidecar", "publish sidecar")
+				steps = append(steps, "write sidecar", "publish sidecar", "fsync sidecar")
 			}
 			for _, at := range steps {
 				s := newStore(t, t.TempDir())

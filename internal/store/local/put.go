@@ -168,7 +168,7 @@ func (u *upload) publish() error {
 	}
 	if u.sidecar {
 		// It must not be possible that the object survives a power failure and its lock does not.
-		if err := u.s.sync(u.dir); err != nil {
+		if err := u.s.sync(u.dir, "fsync sidecar"); err != nil {
 			return err
 		}
 	}
@@ -181,7 +181,7 @@ func (u *upload) publish() error {
 // settle makes the new name durable. The object is visible already.
 func (u *upload) settle() error {
 	u.discard() // a second name of the same file, on file systems that can only link
-	return u.s.sync(u.dir)
+	return u.s.sync(u.dir, "fsync directory")
 }
 
 // discard removes the hidden name.
@@ -322,8 +322,8 @@ func (s *Store) sweep(dir *os.Root) error {
 	return nil
 }
 
-func (s *Store) sync(dir *os.Root) error {
-	if err := s.step("fsync directory"); err != nil {
+func (s *Store) sync(dir *os.Root, step string) error {
+	if err := s.step(step); err != nil {
 		return err
 	}
 	return syncDirectory(dir, ".")
