@@ -41,6 +41,7 @@ type Request struct {
 
 // Result is what a restore did.
 type Result struct {
+	Dir      string
 	Plan     Plan
 	Restored datadir.Restored
 	Lineage  snapshot.Lineage
@@ -60,7 +61,7 @@ func Decide(q Request) (Plan, error) {
 // Run restores q as first planned by plan.
 func Run(ctx context.Context, q Request, plan Plan) (*Result, error) {
 	began := time.Now()
-	res := &Result{Plan: plan}
+	res := &Result{Dir: q.Dir, Plan: plan}
 	from := q.From
 	from.Replanned = func(reason string, next restoreplan.Plan) {
 		res.Plan = q.complete(next)

@@ -12,7 +12,7 @@ type Target struct {
 	Dir       string // final name; its parent must exist
 	Overwrite bool   // replace what is there; it is kept until the new one is complete
 	Member    Membership
-	Identity  *Identity // written beside the data; nil: none
+	Identity  *Identity // written beside the data, with the revision reached as its fork; nil: none
 
 	at func(step) error // tests stop here
 }
@@ -123,7 +123,9 @@ func build(ctx context.Context, src Source, o Options, t Target, part string, re
 		return err
 	}
 	if t.Identity != nil {
-		if err := WriteIdentity(part, *t.Identity); err != nil {
+		id := *t.Identity
+		id.Lineage.Fork = report.Reached
+		if err := WriteIdentity(part, id); err != nil {
 			return err
 		}
 	}
