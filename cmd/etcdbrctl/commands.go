@@ -6,13 +6,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/engine/verifier"
 	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/etcd/member"
 	"druid.internal/druid/internal/store"
 )
 
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
+		a.snapshotCommand(),
 		a.restoreCommand(),
 		a.listCommand(),
 		a.verifyCommand(),
@@ -32,7 +35,8 @@ var exitTable = []struct {
 	{is(context.Canceled), exitInterrupted},
 	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
 	{as[*restoreplan.LossError], exitRefused},
-	{is(datadir.ErrExists, datadir.ErrBusy), exitRefused},
+	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned), exitRefused},
+	{is(member.ErrConfig), exitUsage},
 	{as[*restoreplan.NoWayError], exitDamaged},
 	{is(verifier.ErrBroken, datadir.ErrVerification, datadir.ErrHashKV), exitDamaged},
 	{as[*datadir.GapError], exitDamaged},
