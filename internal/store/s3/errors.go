@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
 	"druid.internal/druid/internal/store"
@@ -103,6 +104,10 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
+		if ofRole(err) {
+			return &failure{kind: store.ErrCredentials, said: "the role cannot be assumed: " + serverWords(err),
+				remedy: "check roleARN, the token and whom the role trusts", cause: err}
+		}
 		return s.classifyAnswer(err, api.ErrorCode(), api.ErrorMessage())
 	}
 	var creds *credentialsError
@@ -120,6 +125,16 @@ func (s *Store) classify(ctx context.Context, err error) error {
 			remedy: "give credentials by their environment variable, or run where an identity is ambient", cause: err}
 	}
 	return &failure{said: innermost(err), cause: err}
+}
+
+// ofRole says whether the error came from exchanging a token for credentials.
+func ofRole(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if op, ok := err.(*smithy.OperationError); ok && op.Service() == sts.ServiceID {
+			return true
+		}
+	}
+	return false
 }
 
 // classifyAnswer is for what the server answered.
