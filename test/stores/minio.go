@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"net"
 	"net/http"
 	"os"
@@ -109,7 +110,12 @@ func (m *MinIO) start(ctx context.Context, binary string, opts MinIOOptions) err
 		m.proc = proc
 		client := m.CA.client()
 		err = proc.await(ctx, func(ctx context.Context) error {
-			return answers(ctx, client, m.Endpoint+"/minio/health/ready")
+			if err := answers(ctx, client, m.Endpoint+"/minio/health/ready"); err != nil {
+				return err
+			}
+			// Ready to answer is not ready to serve: S3 requests are refused a little longer.
+			_, err := m.Client(m.Root).ListBuckets(ctx, &s3.ListBucketsInput{})
+			return err
 		})
 		if err == nil {
 			return nil
