@@ -64,6 +64,18 @@ func TestABodysOwnErrorIsNotRepeated(t *testing.T) {
 	}
 }
 
+func TestABodysOwnErrorIsNotRepeatedEvenIfItCanGoBack(t *testing.T) {
+	r := newRig(storetest.S3Like())
+	_, err := r.Put(t.Context(), "a", seekable{failing{store.ErrThrottled}}, store.PutOptions{})
+	if !errors.Is(err, store.ErrThrottled) || r.faulty.Count(storetest.OpPut) != 1 {
+		t.Errorf("Put = %v after %d attempts", err, r.faulty.Count(storetest.OpPut))
+	}
+}
+
+type seekable struct{ io.Reader }
+
+func (seekable) Seek(int64, int) (int64, error) { return 0, nil }
+
 type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
@@ -122,6 +134,20 @@ func TestAPutThatArrivesLateIsRecognised(t *testing.T) {
 	})
 	if o := mustPut(t, r, "a", body); o.Size != 1000 || len(r.memory.Versions("a")) != 1 {
 		t.Errorf("Put returned %+v, and %+v are there", o, r.memory.Versions("a"))
+	}
+}
+
+func TestAPutThatArrivesLateIsRecognisedByAStoreThatRefusesUnread(t *testing.T) {
+	body := text(1000)
+	r := newRig(storetest.S3Like(),
+		storetest.Fail(store.ErrUnknownOutcome).On(storetest.OpPut, ""), storetest.Fail(store.ErrExists).On(storetest.OpPut, "").After(1))
+	r.faulty.Hook(func(op storetest.Op, key string, phase storetest.Phase) {
+		if op == storetest.OpStat && phase == storetest.After && r.faulty.Count(op) == 1 {
+			r.memory.Overwrite("a", body)
+		}
+	})
+	if o := mustPut(t, r, "a", body); o.Size != 1000 || r.faulty.Count(storetest.OpPut) != 2 {
+		t.Errorf("Put returned %+v after %d attempts", o, r.faulty.Count(storetest.OpPut))
 	}
 }
 

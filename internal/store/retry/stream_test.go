@@ -166,6 +166,13 @@ func TestAListingKeepsItsOrderWhenTheBucketChangesMeanwhile(t *testing.T) {
 			func(r *rig) { r.memory.Lose(store.Version{Key: "b"}) },
 			[]string{"a@v000001", "b@v000003", "c@v000004"},
 		},
+		"the last keys are gone, and of the last one told the newest version": {
+			func(r *rig) {
+				r.memory.Lose(store.Version{Key: "b", ID: "v000003"})
+				r.memory.Lose(store.Version{Key: "c"})
+			},
+			[]string{"a@v000001", "b@v000003", "b@v000002"},
+		},
 		"an earlier key appears": {
 			func(r *rig) { r.memory.Overwrite("aa", nil) },
 			[]string{"a@v000001", "b@v000003", "b@v000002", "c@v000004"},
