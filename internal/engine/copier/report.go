@@ -1,0 +1,73 @@
+package copier
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"druid.internal/druid/internal/backup/snapshot"
+)
+
+// How tells how an object came to the destination.
+type How string
+
+// The ways.
+const (
+	ServerSide How = "server-side" // copied inside the store
+	Streamed   How = "streamed"    // through us, its digest computed on the way
+	Existing   How = "existing"    // it was there already
+)
+
+// Item is what became of one snapshot.
+type Item struct {
+	From    string          `json:"from"`
+	To      string          `json:"to"`
+	Version string          `json:"version,omitempty"` // at the destination
+	State   Status          `json:"state"`
+	How     How             `json:"how,omitempty"`
+	Size    int64           `json:"size"`
+	Digest  snapshot.Digest `json:"digest,omitzero"` // of the bytes that arrived, where they were seen
+	Proven  bool            `json:"proven"`          // Digest was seen and is that of the source
+	Why     string          `json:"why,omitempty"`   // why it was not copied
+}
+
+// Report is what a copy did.
+type Report struct {
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Items []Item `json:"items"`
+}
+
+// Count is how many snapshots ended in one state.
+func (r Report) Count(s Status) int {
+	n := 0
+	for _, i := range r.Items {
+		if i.State == s {
+			n++
+		}
+	}
+	return n
+}
+
+// WriteTable prints the report for people.
+func (r Report) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "OBJECT\tBYTES\tSTATE\tHOW\tDIGEST\tWHY")
+	for _, i := range r.Items {
+		digest := "not read"
+		if i.Proven {
+			digest = "proven"
+		} else if !i.Digest.IsZero() {
+			digest = "recorded"
+		}
+		if i.State != Copied {
+			digest = "-"
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", i.To, i.Size, i.State, dash(string(i.How)), digest, dash(i.Why))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s -> %s: copied %d, not found %d, not copied %d\n", r.From, r.To, r.Count(Copied), r.Count(NotFound), r.Count(None))
+	return err
+}

@@ -1,0 +1,208 @@
+package copier
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/fetch"
+	"druid.internal/druid/internal/store"
+)
+
+// errGone: the source has it no longer.
+var errGone = errors.New("it vanished from the source")
+
+// maxAttempts is how often an object is sent when the store leaves open whether it arrived.
+const maxAttempts = 3
+
+// arrive sees to it that the object is at the destination, proven as far as it can be, and
+// fills item.
+func (x *execution) arrive(ctx context.Context, s Step, item *Item) error {
+	switch s.Action {
+	case Conflict:
+		return fmt.Errorf("%w: %s; nothing was overwritten: remove what is wrong, or copy to another prefix", ErrConflict, s.Why)
+	case Present:
+		item.How, item.Version, item.Digest = Existing, s.there[0].ID, x.c.opts.State.find(s.To).Digest
+		item.Proven = x.c.opts.State.proves(s.there[0], s.Digest)
+		return nil
+	case Check:
+		return x.settle(ctx, s, item, s.there, s.Digest)
+	}
+	for attempt := 1; ; attempt++ {
+		err := x.transfer(ctx, s, item)
+		switch {
+		case err == nil:
+			return x.verify(ctx, s, item)
+		case !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrUnknownOutcome):
+			return err
+		}
+		// It may have arrived, now or in an earlier run that nobody remembers.
+		o, statErr := x.c.to.Store.Stat(ctx, store.Version{Key: s.To})
+		switch {
+		case statErr == nil:
+			digest := s.Digest
+			if digest.IsZero() {
+				digest = item.Digest
+			}
+			return x.settle(ctx, s, item, []store.Object{o}, digest)
+		case !errors.Is(statErr, store.ErrNotFound) || attempt == maxAttempts:
+			return errors.Join(err, statErr)
+		}
+	}
+}
+
+// transfer sends the object once, inside the store if that works. It tries the versions that
+// may be the snapshot until one has the right digest.
+func (x *execution) transfer(ctx context.Context, s Step, item *Item) error {
+	candidates := s.snap.Candidates()
+	if len(candidates) == 1 && x.serverSide.Load() {
+		err := x.inside(ctx, s, candidates[0], item)
+		if !errors.Is(err, store.ErrUnsupported) {
+			return x.named(ctx, candidates[0], err)
+		}
+		x.serverSide.Store(false)
+	}
+	err := fmt.Errorf("%s: %w", s.From, errGone)
+	for _, o := range candidates {
+		err = x.named(ctx, o, x.stream(ctx, s, o, item))
+		if err == nil || !errors.Is(err, fetch.ErrDamaged) && !errors.Is(err, errGone) {
+			return err
+		}
+	}
+	return err
+}
+
+// named turns the error of a source that has the object no longer into errGone.
+func (x *execution) named(ctx context.Context, o timeline.Object, err error) error {
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if _, statErr := x.c.from.Store.Stat(ctx, version(o)); errors.Is(statErr, store.ErrNotFound) {
+		return fmt.Errorf("%s: %w", o.Ref, errGone)
+	}
+	return err
+}
+
+// inside lets the store copy.
+func (x *execution) inside(ctx context.Context, s Step, o timeline.Object, item *Item) error {
+	copier, is := store.As[store.Copier](x.c.to.Store)
+	if !is {
+		return store.ErrUnsupported
+	}
+	got, err := copier.Copy(ctx, x.c.from.Store, version(o), s.To, store.PutOptions{})
+	if err != nil {
+		return fmt.Errorf("copy %s to %s: %w", o.Ref, s.To, err)
+	}
+	x.sent(int(o.Size))
+	return x.received(s, item, got, o.Size, ServerSide)
+}
+
+// stream moves the bytes through us. The object appears only if they are as many as listed and
+// have the digest the manifest tells.
+func (x *execution) stream(ctx context.Context, s Step, o timeline.Object, item *Item) error {
+	body, err := fetch.Open(ctx, x.c.from.Store, version(o), fetch.Options{Size: o.Size, Digest: s.Digest, Parallel: x.c.opts.Ranges, OnRead: x.sent})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	sum := sha256.New()
+	whole := &wholeness{r: io.TeeReader(body, sum)}
+	got, err := x.c.to.Store.Put(ctx, s.To, whole, store.PutOptions{})
+	if whole.end {
+		item.Digest = snapshot.Digest(sum.Sum(nil))
+		item.Proven = item.Digest == s.Digest
+	}
+	if err != nil {
+		return fmt.Errorf("copy %s to %s: %w", o.Ref, s.To, err)
+	}
+	return x.received(s, item, got, o.Size, Streamed)
+}
+
+// wholeness notes whether a stream was read to its end.
+type wholeness struct {
+	r   io.Reader
+	end bool
+}
+
+func (w *wholeness) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	w.end = w.end || err == io.EOF
+	return n, err
+}
+
+func (x *execution) received(s Step, item *Item, got store.Object, size int64, how How) error {
+	item.How, item.Version = how, got.ID
+	if got.Size != size {
+		return fmt.Errorf("%w: of %s arrived %d bytes as %s, %d were sent", fetch.ErrDamaged, s.From, got.Size, got.Version, size)
+	}
+	return nil
+}
+
+// sent reports progress.
+func (x *execution) sent(n int) {
+	x.c.opts.Progress("copy", min(x.copied.Add(int64(n)), x.total), x.total)
+}
+
+// verify reads back what arrived, if that was asked for.
+func (x *execution) verify(ctx context.Context, s Step, item *Item) error {
+	if !x.c.opts.Verify {
+		return nil
+	}
+	digest := s.Digest
+	if digest.IsZero() {
+		digest = item.Digest // computed while streaming
+	}
+	o := store.Object{Version: store.Version{Key: s.To, ID: item.Version}, Size: item.Size}
+	how := item.How
+	err := x.settle(ctx, s, item, []store.Object{o}, digest)
+	item.How = how
+	return err
+}
+
+// settle reads what is at the destination and takes the first that has the digest. Without a
+// digest the source is read as well.
+func (x *execution) settle(ctx context.Context, s Step, item *Item, there []store.Object, digest snapshot.Digest) error {
+	if digest.IsZero() {
+		var err error
+		if digest, err = x.measure(ctx, x.c.from.Store, version(s.snap.Object), s.Size); err != nil {
+			return x.named(ctx, s.snap.Object, err)
+		}
+	}
+	for _, o := range there {
+		if o.Size != s.Size {
+			continue
+		}
+		got, err := x.measure(ctx, x.c.to.Store, o.Version, o.Size)
+		if err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+		if got == digest {
+			item.How, item.Version, item.Digest, item.Proven = Existing, o.ID, got, true
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s has not the content of %s (SHA-256 %s, %d bytes); nothing was overwritten: remove what is wrong, or copy to another prefix",
+		ErrConflict, object(x.c.to.Store, s.To), object(x.c.from.Store, s.From), digest, s.Size)
+}
+
+// measure reads an object whole and returns its digest.
+func (x *execution) measure(ctx context.Context, from store.Reader, v store.Version, size int64) (snapshot.Digest, error) {
+	body, err := fetch.Open(ctx, from, v, fetch.Options{Size: size, Parallel: x.c.opts.Ranges})
+	if err != nil {
+		return snapshot.Digest{}, err
+	}
+	defer body.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, body); err != nil {
+		return snapshot.Digest{}, err
+	}
+	return snapshot.Digest(sum.Sum(nil)), nil
+}
+
+func version(o timeline.Object) store.Version {
+	return store.Version{Key: o.Key.String(), ID: o.Version}
+}
