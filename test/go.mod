@@ -4,6 +4,7 @@ module druid.internal/druid/test
 go 1.26.0
 
 require (
+	go.etcd.io/bbolt v1.4.3
 	druid.internal/druid v0.0.0-00010101000000-000000000000
 	github.com/aws/aws-sdk-go-v2 v1.47.5
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.13
@@ -15,6 +16,7 @@ require (
 )
 
 require (
+	go.etcd.io/bbolt v1.4.3
 	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.25 // indirect
 	github.com/aws/aws-sdk-go-v2/config v1.33.13 // indirect
 	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.20.5 // indirect

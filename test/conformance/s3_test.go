@@ -191,8 +191,7 @@ func hide(t *testing.T, s store.Store, key string) {
 	}
 }
 
-// unfinishedUploads counts multipart uploads that were neither completed nor aborted. MinIO
-// lists them only by the exact key, so the keys of failed writes are asked one by one.
+// unfinishedUploads counts multipart uploads that were neither completed nor aborted.
 func unfinishedUploads(t *testing.T, s store.Store) int {
 	t.Helper()
 	return len(uploadsOf(t, bucketOf(s), ""))

@@ -1,0 +1,341 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/s3"
+	"druid.internal/druid/test/faults"
+	"druid.internal/druid/test/stores"
+)
+
+const part = 5 << 20
+
+// gated is a store on a new bucket behind a gate.
+func gated(t *testing.T, p stores.Protection, change func(*s3.Options)) (*s3.Store, *faults.Gate) {
+	t.Helper()
+	gate := faults.NewGate(t, minio)
+	o := options(newBucket(t, p))
+	o.Endpoint = gate.Endpoint
+	if change != nil {
+		change(&o)
+	}
+	return open(t, o), gate
+}
+
+// listed are all versions, as KEY or KEY (marker), in the order of the listing.
+func listed(t *testing.T, s store.Reader) []store.Object {
+	t.Helper()
+	var all []store.Object
+	if err := s.List(t.Context(), "", func(o store.Object) error { all = append(all, o); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func content(t *testing.T, s store.Reader, v store.Version) []byte {
+	t.Helper()
+	r, err := s.Open(t.Context(), v, 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// An upload whose answer is lost did happen. The repetition meets its own object.
+func TestALostAnswerToAWriteIsNoFailureAndNoSecondVersion(t *testing.T) {
+	cases := map[string]struct {
+		size  int
+		lost  func(*http.Request) bool
+		times int
+	}{
+		"the write of a small object, once":   {1000, faults.Request(http.MethodPut), 1},
+		"the write of a small object, always": {1000, faults.Request(http.MethodPut), 0},
+		"the write of a part, once":           {3 * part, faults.Request(http.MethodPut, "partNumber=2"), 1},
+		"the last request of a large, once":   {2*part + 1, faults.Request(http.MethodPost, "uploadId"), 1},
+		"the last request of a large, always": {2*part + 1, faults.Request(http.MethodPost, "uploadId"), 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, gate := gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
+			gate.Inject(faults.Fault{Match: c.lost, Times: c.times, Lose: true})
+			want := bytes.Repeat([]byte("x"), c.size)
+			o, err := s.Put(t.Context(), "a/key", bytes.NewReader(want), store.PutOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(gate.Happened()) == 0 {
+				t.Fatal("no answer was lost")
+			}
+			all := listed(t, s)
+			if len(all) != 1 || all[0].Version != o.Version || o.Size != int64(c.size) {
+				t.Errorf("Put = %+v, the listing %+v", o, all)
+			}
+			if !bytes.Equal(content(t, s, o.Version), want) {
+				t.Error("what is there is not what was written")
+			}
+			if left := uploadsOf(t, bucketOf(s), ""); len(left) > 0 {
+				t.Errorf("uploads %v are left", left)
+			}
+		})
+	}
+}
+
+func TestALostAnswerToOursIsNotTakenForAnothersObject(t *testing.T) {
+	s, gate := gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
+	if _, err := s.Put(t.Context(), "a/key", strings.NewReader("theirs"), store.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gate.Inject(faults.Fault{Match: faults.Request(http.MethodPut), Times: 1, Lose: true})
+	if _, err := s.Put(t.Context(), "a/key", strings.NewReader("ours"), store.PutOptions{}); !errors.Is(err, store.ErrExists) {
+		t.Errorf("Put = %v, want %v", err, store.ErrExists)
+	}
+	if all := listed(t, s); len(all) != 1 || string(content(t, s, all[0].Version)) != "theirs" {
+		t.Errorf("the listing is %+v", all)
+	}
+}
+
+// UB App. C 10.
+func TestAFailedChunkFailsThePutAndLeavesNeitherObjectNorUpload(t *testing.T) {
+	s, gate := gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
+	gate.Inject(faults.Fault{Match: faults.Request(http.MethodPut, "partNumber=3"), Status: http.StatusInternalServerError, Code: "InternalError"})
+	_, err := s.Put(t.Context(), "a/key", bytes.NewReader(make([]byte, 6*part)), store.PutOptions{})
+	if !errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("Put = %v, want a definite failure", err)
+	}
+	if all := listed(t, s); len(all) > 0 {
+		t.Errorf("%+v became visible", all)
+	}
+	if left := uploadsOf(t, bucketOf(s), ""); len(left) > 0 {
+		t.Errorf("uploads %v are left", left)
+	}
+}
+
+// UB App. C 12.
+func TestAnOutageIsNeverAnEmptyBucket(t *testing.T) {
+	link := faults.NewLink(t, minio.Address)
+	o := options(newBucket(t, stores.Versioned))
+	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address, 1, 500*time.Millisecond
+	s := open(t, o)
+	if _, err := s.Put(t.Context(), "a/key", strings.NewReader("x"), store.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	outages := map[string]func(){"cut": link.Cut, "stalled": link.Stall}
+	for name, begin := range outages {
+		begin()
+		n := 0
+		err := s.List(t.Context(), "", func(store.Object) error { n++; return nil })
+		if !errors.Is(err, store.ErrUnreachable) || n > 0 {
+			t.Errorf("%s: %d objects and %v, want %v", name, n, err, store.ErrUnreachable)
+		}
+		if _, err := s.Stat(t.Context(), store.Version{Key: "a/key"}); !errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: Stat = %v, want %v", name, err, store.ErrUnreachable)
+		}
+		link.Restore()
+		if all := listed(t, s); len(all) != 1 {
+			t.Errorf("after %s: %+v", name, all)
+		}
+	}
+}
+
+// UB App. C 25.
+func TestMarkersAndOverwritesHideNothing(t *testing.T) {
+	bucket := newBucket(t, stores.Compliance)
+	s := open(t, options(bucket))
+	genuine, err := s.Put(t.Context(), "a/key", strings.NewReader("genuine"), store.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, s, "a/key", []byte("hostile"))
+	hide(t, s, "a/key")
+	all := listed(t, s)
+	if len(all) != 3 || !all[0].Marker || !all[0].Latest || all[1].Marker || all[2].Version != genuine.Version {
+		t.Fatalf("the listing is %+v, want a marker, the hostile and the genuine version", all)
+	}
+	if got := content(t, s, genuine.Version); string(got) != "genuine" {
+		t.Errorf("the genuine version holds %q", got)
+	}
+	st, err := s.Stat(t.Context(), genuine.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Latest || st.Retention == nil || st.Retention.Mode != immutability.ModeCompliance {
+		t.Errorf("Stat of the genuine version = %+v", st)
+	}
+	var refused *store.ImmutableError
+	if err := s.Delete(t.Context(), genuine.Version); !errors.As(err, &refused) || errors.Is(err, store.ErrForbidden) || !refused.Until.Equal(st.Retention.Until) {
+		t.Errorf("Delete = %v, want a refusal until %s", err, st.Retention.Until)
+	}
+	if err := s.Delete(t.Context(), all[0].Version); err != nil {
+		t.Errorf("removing the marker: %v", err)
+	}
+}
+
+// as is a store that asks with the rights of a policy.
+func as(t *testing.T, bucket, policy string) *s3.Store {
+	t.Helper()
+	keys, err := minio.Assume(t.Context(), policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(bucket)
+	o.Keys = func() (s3.Keys, error) { return s3.Keys(keys), nil }
+	return open(t, o)
+}
+
+func TestAWriterWithTheLeastRightsCanDoItsWorkAndNothingElse(t *testing.T) {
+	bucket := newBucket(t, stores.Compliance)
+	s := as(t, bucket, stores.WriterPolicy(bucket, "a/"))
+	for _, size := range []int{10, 2*part + 1} {
+		key := fmt.Sprintf("a/key-%d", size)
+		o, err := s.Put(t.Context(), key, bytes.NewReader(make([]byte, size)), store.PutOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Put(t.Context(), key, bytes.NewReader(make([]byte, size)), store.PutOptions{}); !errors.Is(err, store.ErrExists) {
+			t.Errorf("a second Put = %v, want %v", err, store.ErrExists)
+		}
+		st, err := s.Stat(t.Context(), o.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Retention == nil || st.Retention.Mode != immutability.ModeCompliance || st.Tags == nil {
+			t.Errorf("Stat = %+v", st)
+		}
+		if len(content(t, s, o.Version)) != size {
+			t.Error("it cannot read what it wrote")
+		}
+		if err := s.Delete(t.Context(), o.Version); !errors.Is(err, store.ErrForbidden) {
+			t.Errorf("Delete = %v, want %v", err, store.ErrForbidden)
+		}
+		if _, err := s.Extend(t.Context(), o.Version, st.Retention.Until.Add(time.Hour)); !errors.Is(err, store.ErrForbidden) {
+			t.Errorf("Extend = %v, want %v", err, store.ErrForbidden)
+		}
+		if err := s.SetTag(t.Context(), o.Version, "k", "v"); !errors.Is(err, store.ErrForbidden) {
+			t.Errorf("SetTag = %v, want %v", err, store.ErrForbidden)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.Put(ctx, "a/canceled", io.MultiReader(bytes.NewReader(make([]byte, 3*part)), cancels{cancel}, bytes.NewReader(make([]byte, part))), store.PutOptions{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Put = %v, want %v", err, context.Canceled)
+	}
+	if left := uploadsOf(t, bucket, ""); len(left) > 0 {
+		t.Errorf("uploads %v are left", left)
+	}
+	if _, err := s.Put(t.Context(), "b/key", strings.NewReader("x"), store.PutOptions{}); !errors.Is(err, store.ErrForbidden) {
+		t.Errorf("Put below another prefix = %v, want %v", err, store.ErrForbidden)
+	}
+}
+
+// cancels is an empty stream that gives up when it is read.
+type cancels struct{ cancel func() }
+
+func (c cancels) Read([]byte) (int, error) { c.cancel(); return 0, io.EOF }
+
+func TestAWriterThatMayNotSeeLocksReportsThemAsUnknown(t *testing.T) {
+	bucket := newBucket(t, stores.Compliance)
+	s := as(t, bucket, stores.BlindWriterPolicy(bucket, "a/"))
+	o, err := s.Put(t.Context(), "a/key", strings.NewReader("x"), store.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.Stat(t.Context(), o.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Retention != nil {
+		t.Errorf("the retention is %+v, want nil", *st.Retention)
+	}
+	var refused *store.ImmutableError
+	if err := s.Delete(t.Context(), o.Version); !errors.Is(err, store.ErrForbidden) || errors.As(err, &refused) {
+		t.Errorf("Delete = %v, want %v and no claim about a lock", err, store.ErrForbidden)
+	}
+}
+
+func TestACollectorIsRefusedByTheLockAndSaysSo(t *testing.T) {
+	bucket := newBucket(t, stores.Governance)
+	o, err := open(t, options(bucket)).Put(t.Context(), "a/key", strings.NewReader("x"), store.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *store.ImmutableError
+	if err := as(t, bucket, stores.CollectorPolicy(bucket, "a/")).Delete(t.Context(), o.Version); !errors.As(err, &refused) || errors.Is(err, store.ErrForbidden) {
+		t.Errorf("Delete = %v, want the lock's refusal", err)
+	}
+}
+
+func TestWrongCredentialsBucketsAndCertificatesAreNamed(t *testing.T) {
+	bucket := newBucket(t, stores.Versioned)
+	wrong := func(id, secret string) func(*s3.Options) {
+		return func(o *s3.Options) {
+			o.Keys = func() (s3.Keys, error) { return s3.Keys{AccessKeyID: id, SecretAccessKey: secret}, nil }
+		}
+	}
+	cases := map[string]struct {
+		change func(*s3.Options)
+		want   error
+		says   string
+	}{
+		"an unknown key":  {wrong("AKIDUNKNOWN", minio.Root.SecretAccessKey), store.ErrCredentials, "accessKeyID"},
+		"a wrong secret":  {wrong(minio.Root.AccessKeyID, "not-the-secret"), store.ErrCredentials, "secretAccessKey"},
+		"no such bucket":  {func(o *s3.Options) { o.Bucket = "nobody-made-this" }, store.ErrNoBucket, "nobody-made-this"},
+		"no CA":           {func(o *s3.Options) { o.TrustedCAs = nil }, store.ErrUnreachable, "trustedCaCert"},
+		"plain http":      {func(o *s3.Options) { o.Endpoint = "http://" + minio.Address }, nil, minio.Address},
+		"nobody is there": {func(o *s3.Options) { o.Endpoint = "https://127.0.0.1:1" }, store.ErrUnreachable, "https://127.0.0.1:1"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := options(bucket)
+			o.Attempts = 1
+			c.change(&o)
+			_, err := s3.New(t.Context(), o)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "not-the-secret") {
+				t.Errorf("%v, want one line of kind %v with %q", err, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestTheOlderChecksumsAndCustomerKeysWorkAsWell(t *testing.T) {
+	cases := map[string]func(*s3.Options){
+		"Content-MD5 only": func(o *s3.Options) { o.LegacyChecksums, o.SkipResponseChecksums = true, true },
+		"a customer key":   func(o *s3.Options) { o.CustomerKey = strings.Repeat("k", 32) },
+	}
+	for name, change := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := options(newBucket(t, stores.Compliance))
+			change(&o)
+			s := open(t, o)
+			for _, size := range []int{0, 10, 2*part + 1} {
+				want := bytes.Repeat([]byte("y"), size)
+				key := fmt.Sprintf("a/%d", size)
+				obj, err := s.Put(t.Context(), key, bytes.NewReader(want), store.PutOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				copied, err := s.Copy(t.Context(), s, obj.Version, key+"-copy", store.PutOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(content(t, s, obj.Version), want) || !bytes.Equal(content(t, s, copied.Version), want) {
+					t.Errorf("%d bytes were read back differently", size)
+				}
+			}
+		})
+	}
+}
