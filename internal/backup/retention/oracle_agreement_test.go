@@ -51,6 +51,11 @@ func regularScene(r *rand.Rand, ahead bool) scene {
 	rhythm := rhythms[r.IntN(len(rhythms))]
 	n := 1 + r.IntN(8)
 	at := s.now.Add(-time.Duration(n) * rhythm)
+	if r.IntN(6) == 0 {
+		// To the second at the end of a day, where the original's sections begin and end.
+		at = at.Truncate(day).Add(-time.Second)
+		rhythm = max(rhythm.Truncate(day), time.Hour)
+	}
 	if ahead && r.IntN(4) == 0 {
 		at = at.Add(time.Duration(r.IntN(4)) * rhythm)
 	}

@@ -30,7 +30,8 @@ var update = flag.Bool("update", false, "rewrite the expected parts of testdata/
 //	? order          the deletions, in their order
 //
 // Options: lineage=ID[<PARENT] (writes a manifest), v1, excluded, damaged (other bytes than the
-// manifest's), unread (a manifest that cannot be read), gone (the manifest alone is left),
+// manifest's), unread (a manifest that cannot be read), hidden (a marker alone is left of the
+// manifest), gone (the manifest alone is left of the snapshot),
 // locked=AGE (the end of a lock), hold, untold (the store did not tell the lock),
 // size=BYTES, forged=AGE (another version, made at that age), forged-locked=AGE (its lock),
 // marker (a delete marker on top).
@@ -237,13 +238,16 @@ func (s *stage) object(t *testing.T, n snapshot.Name, options words) {
 		m.Version, m.Marker, m.Size, m.Digest, m.Modified, m.Excluded = "v9", true, 0, snapshot.Digest{}, s.now.Add(-time.Minute), false
 		s.bucket.Listing.Objects = append(s.bucket.Listing.Objects, m)
 	}
-	if !options.has("lineage") && !options.has("unread") {
+	if !options.has("lineage") && !options.has("unread") && !options.has("hidden") {
 		return
 	}
 	m := timeline.StoredManifest{Key: key.Manifest(), Modified: o.Modified.Add(time.Second)}
-	if options.has("unread") {
+	switch {
+	case options.has("unread"):
 		m.Err = snapshot.ErrManifest
-	} else {
+	case options.has("hidden"):
+		m.Marker = true
+	default:
 		id, parent, _ := strings.Cut(options["lineage"], "<")
 		m.Manifest = &snapshot.Manifest{Version: 1, Snapshot: n.String(), LastRevision: n.Last, Digest: genuine, Size: o.Size,
 			Lineage: snapshot.Lineage{ID: snapshot.LineageID(id), Parent: snapshot.LineageID(parent)}}
