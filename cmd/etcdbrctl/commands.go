@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/engine/copier"
 	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/engine/verifier"
 	"druid.internal/druid/internal/etcd/datadir"
@@ -20,7 +21,9 @@ func (a *app) commands() []*cobra.Command {
 		a.listCommand(),
 		a.verifyCommand(),
 		a.compactCommand(),
+		a.copyCommand(),
 		a.collectCommand(),
+		a.storeCommand(),
 		a.docsCommand(),
 	}
 }
@@ -35,7 +38,8 @@ var exitTable = []struct {
 	{is(context.Canceled), exitInterrupted},
 	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
 	{as[*restoreplan.LossError], exitRefused},
-	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned), exitRefused},
+	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned, copier.ErrForeign, copier.ErrConflict), exitRefused},
+	{is(copier.ErrVanished), exitDamaged},
 	{is(member.ErrConfig), exitUsage},
 	{as[*restoreplan.NoWayError], exitDamaged},
 	{is(verifier.ErrBroken, datadir.ErrVerification, datadir.ErrHashKV), exitDamaged},

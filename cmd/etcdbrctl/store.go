@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"druid.internal/druid/internal/engine/prober"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/retry"
+)
+
+func (a *app) storeCommand() *cobra.Command {
+	parent := &cobra.Command{
+		Use:   "store",
+		Short: "Ask a store about itself",
+		RunE: func(*cobra.Command, []string) error {
+			return &usageError{fmt.Errorf("store needs a verb: probe")}
+		},
+	}
+	parent.AddCommand(a.probeCommand())
+	return parent
+}
+
+func (a *app) probeCommand() *cobra.Command {
+	var (
+		from   storeFlags
+		out    outputFlag
+		dryRun bool
+	)
+	cmd := &cobra.Command{
+		Use:   "probe",
+		Short: "Find out by trying what protection a store really gives",
+		Long: `Find out by trying what protection a store really gives.
+
+One byte is written, read back with its lock, and an attempt is made to overwrite and to delete it. Only a
+refusal to delete an object whose lock was read back counts as proof. In a locked bucket the byte stays for one
+retention period.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			bare, err := a.openBareStore(cmd.Context(), from)
+			if err != nil {
+				return err
+			}
+			s := retry.New(bare, retry.Options{})
+			deleter, _ := store.As[store.Deleter](s)
+			p, err := prober.New(s, deleter, prober.Options{Prefix: from.prefix})
+			if err != nil {
+				return err
+			}
+			plan, err := p.Plan(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, n := range plan.Notices {
+				fmt.Fprintln(a.sys.err, n)
+			}
+			if dryRun {
+				return nil
+			}
+			report, err := p.Run(cmd.Context(), plan, time.Now())
+			if err != nil {
+				return err
+			}
+			return out.print(a.sys.out, report, func(w io.Writer) error { return probeTable(w, report) })
+		},
+	}
+	from.add(cmd.Flags(), "", "the store")
+	out.add(cmd.Flags())
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done and stop")
+	return cmd
+}
+
+func probeTable(w io.Writer, r prober.Report) error {
+	lock := "the store did not tell"
+	if r.Lock != nil {
+		lock = (&protectionView{r.Lock.Mode, r.Lock.Until, r.Lock.Hold}).String()
+	}
+	if err := columns(w, [][]string{
+		{"object", r.Version.String()},
+		{"lock", lock},
+		{"delete it", string(r.Deletion.Outcome) + ": " + r.Deletion.Reason},
+		{"overwrite it", string(r.Overwrite.Outcome) + ": " + r.Overwrite.Reason},
+		{"PROTECTION", string(r.Protection)},
+	}); err != nil {
+		return err
+	}
+	for _, c := range r.Conclusions {
+		fmt.Fprintln(w, c)
+	}
+	for _, v := range r.Remains {
+		fmt.Fprintf(w, "left behind: %s\n", v)
+	}
+	return nil
+}
