@@ -5,8 +5,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
 # Tools and test servers are built once from pinned modules and kept here by version.
-CACHE   ?= $(or $(DRUID_TEST_CACHE),$(HOME)/.cache/druid-test)
-export DRUID_TEST_CACHE = $(CACHE)
+CACHE   := $(or $(DRUID_TEST_CACHE),$(HOME)/.cache/druid-test)
+export DRUID_TEST_CACHE := $(CACHE)
 
 GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
