@@ -135,6 +135,51 @@ func TestPublishingNeverOverwrites(t *testing.T) {
 	}
 }
 
+func TestAForeignFileThatAppearsAtTheLastMomentIsNotOverwritten(t *testing.T) {
+	for _, sidecar := range []bool{false, true} {
+		s := newStore(t, t.TempDir())
+		s.noAttributes = sidecar
+		foreign := filepath.Join(s.root, "a", "k")
+		s.at = func(step string) error {
+			if step == "publish" {
+				return os.WriteFile(foreign, []byte("foreign"), 0o600)
+			}
+			return nil
+		}
+		_, err := s.Put(t.Context(), "a/k", strings.NewReader("ours"), store.PutOptions{Tags: map[string]string{"k": "v"}})
+		if !errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrUnknownOutcome) {
+			t.Errorf("Put = %v, want %v", err, store.ErrExists)
+		}
+		if b, err := os.ReadFile(foreign); err != nil || string(b) != "foreign" {
+			t.Errorf("the foreign file is %q, %v", b, err)
+		}
+		if left := temps(t, s.root); len(left) != 0 {
+			t.Errorf("%q are left", left)
+		}
+	}
+}
+
+func TestAnObjectIsReadOnlyAfterEveryChange(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	v := store.Version{Key: "a/k"}
+	lock := store.PutOptions{Retention: &immutability.Retention{Mode: immutability.ModeAdvisory, Until: time.Now().Add(time.Hour)}}
+	if _, err := s.Put(t.Context(), v.Key, strings.NewReader("x"), lock); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func() error{
+		"extension": func() error { _, err := s.Extend(t.Context(), v, time.Now().Add(2*time.Hour)); return err },
+		"hold":      func() error { return s.SetHold(t.Context(), v, true) },
+		"tag":       func() error { return s.SetTag(t.Context(), v, "k", "v") },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if fi, err := os.Stat(filepath.Join(s.root, "a", "k")); err != nil || fi.Mode().Perm() != 0o444 {
+			t.Errorf("after the %s its mode is %v, %v", name, fi.Mode(), err)
+		}
+	}
+}
+
 func TestOnlyDeadUploadsAreSwept(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	dir, err := os.OpenRoot(s.root)

@@ -154,7 +154,7 @@ func TestAPutThatArrivesLateIsRecognisedByAStoreThatRefusesUnread(t *testing.T) 
 func TestALostResponseWithAnothersContentThereIsAConflict(t *testing.T) {
 	for name, theirs := range map[string][]byte{"another size": []byte("theirs"), "the same size": text(101)[1:]} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(storetest.S3Like(), storetest.Fail(store.ErrUnknownOutcome).On(storetest.OpPut, ""))
+			r := newRig(storetest.S3Like(), storetest.LoseResponse().On(storetest.OpPut, ""))
 			r.memory.Overwrite("a", theirs)
 			_, err := r.Put(t.Context(), "a", unseekable{bytes.NewReader(text(100))}, store.PutOptions{})
 			if !errors.Is(err, store.ErrExists) {
