@@ -147,3 +147,19 @@ func TestNineDigitRevisionsAreAppliedAfterEightDigitOnes(t *testing.T) {
 		delta 99999991-100000000 at 2000`, restoreplan.Latest(), restoreplan.Options{},
 		"Full-00000000-99999990-1000", "Incr-99999991-100000000-2000 99999991-100000000", "Incr-100000001-100000100-3000 100000001-100000100")
 }
+
+func TestATargetIsOneThing(t *testing.T) {
+	const listing = "full 100 at 1000"
+	two := restoreplan.Target{Revision: 100, Time: timelinetest.Second("2000")}
+	mustFail[*restoreplan.NoWayError](t, listing, two, restoreplan.Options{})
+	for want, target := range map[string]restoreplan.Target{
+		"latest":                               restoreplan.Latest(),
+		"revision 7":                           restoreplan.AtRevision(7),
+		"snapshot Full-00000000-00000100-1000": restoreplan.Snapshot(timelinetest.MustParse(listing).Objects[0].Key.Name),
+		"time 1970-01-01T00:00:05.5Z":          restoreplan.AtTime(timelinetest.Second("5.5")),
+	} {
+		if got := target.String(); got != want || target.IsLatest() != (want == "latest") {
+			t.Errorf("want %s, got %s", want, got)
+		}
+	}
+}
