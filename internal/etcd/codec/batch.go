@@ -17,7 +17,7 @@ func (b *Batch) Release() {
 	if m == nil {
 		return
 	}
-	m.records = b.Records[:0]
+	m.records = b.Records
 	*b = Batch{}
 	m.release()
 }
@@ -54,7 +54,7 @@ func (m *memory) release() {
 	if cap(m.arena) > maxPooledBytes {
 		m.arena = nil
 	}
-	clear(m.records[:cap(m.records)])
+	clear(m.records)
 	m.records = m.records[:0]
 	memories.Put(m)
 }

@@ -15,7 +15,6 @@ import (
 	"testing/iotest"
 
 	"druid.internal/druid/internal/backup/snapshot"
-	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -42,7 +41,7 @@ func TestWhatIsWrittenIsReadInBothFormatsWithEverySuffix(t *testing.T) {
 					if d.Format() != format || d.Header() != nil {
 						t.Errorf("recognised %s with header %v, want %s without", d.Format(), d.Header(), format)
 					}
-					if diff := cmp.Diff(want, got); diff != "" {
+					if diff := diffRecords(want, got); diff != "" {
 						t.Fatalf("%s with batches of %d (-want +got):\n%s", format, batch, diff)
 					}
 					if d.First() != 205 || d.Last() != 604 || d.Events() != int64(len(want)) {
@@ -69,7 +68,7 @@ func TestRandomHistoriesComeBackFromBothFormats(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := diffRecords(want, got); diff != "" {
 				t.Fatalf("seed %d (-want +got):\n%s", seed, diff)
 			}
 		}
@@ -100,7 +99,7 @@ func TestDeltasOfTheOriginalAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := diffRecords(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if d.First() != name.Start || d.Last() != name.Last {
@@ -137,7 +136,7 @@ func TestAnyValidJSONMeansTheSameAsToEncodingJSON(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := diffRecords(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -220,7 +219,7 @@ func TestAHugeEventAndAHugeRevisionPass(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(wantRecords(t, all), got); diff != "" {
+		if diff := diffRecords(wantRecords(t, all), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%.2000s", format, diff)
 		}
 		if _, _, err := readAll(bytes.NewReader(object), c, ReaderOptions{MaxEventBytes: 1 << 20}); !errors.Is(err, ErrMalformed) {
@@ -376,7 +375,7 @@ func TestNoTruncationAndNoFlippedBitGivesAWrongSuccess(t *testing.T) {
 				got, _, err := readAll(bytes.NewReader(flipped), o.c, ReaderOptions{})
 				if err == nil {
 					harmless++
-					if diff := cmp.Diff(want, got); diff != "" {
+					if diff := diffRecords(want, got); diff != "" {
 						t.Fatalf("bit %d flipped: no error and other records:\n%s", bit, diff)
 					}
 				}
@@ -415,7 +414,7 @@ func TestBatchesStayValidUntilTheyAreReleased(t *testing.T) {
 		for _, b := range held {
 			got = append(got, b.Records...)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := diffRecords(want, got); diff != "" {
 			t.Errorf("%s in %d batches (-want +got):\n%s", format, len(held), diff)
 		}
 		for _, b := range held {

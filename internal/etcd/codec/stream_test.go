@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -155,6 +156,19 @@ func seal(t testing.TB, all []response, o DeltaOptions, leases ...Lease) (*Seale
 		t.Fatalf("object of %d bytes, Size says %d", len(object), s.Size())
 	}
 	return s, object
+}
+
+// diffRecords is empty for equal records, and otherwise shows the first that differs.
+func diffRecords(want, got []Record) string {
+	for i := range max(len(want), len(got)) {
+		if i >= len(want) || i >= len(got) {
+			return fmt.Sprintf("want %d records, got %d", len(want), len(got))
+		}
+		if !reflect.DeepEqual(want[i], got[i]) {
+			return fmt.Sprintf("record %d of %d: want %.2000q\ngot %.2000q", i, len(want), fmt.Sprint(want[i]), fmt.Sprint(got[i]))
+		}
+	}
+	return ""
 }
 
 // readAll reads a delta to its verified end. The records own their bytes.
