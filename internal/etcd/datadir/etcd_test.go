@@ -395,3 +395,12 @@ func mustRestore(t testing.TB, src Source, o Options, dir string) *Restored {
 }
 
 func reader(b []byte) io.Reader { return bytes.NewReader(b) }
+
+// valueOf is the value field of a stored record.
+func valueOf(stored []byte) []byte {
+	var kv mvccpb.KeyValue
+	if err := kv.Unmarshal(stored); err != nil {
+		panic(err)
+	}
+	return kv.Value
+}
