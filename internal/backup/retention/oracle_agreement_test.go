@@ -51,10 +51,11 @@ func regularScene(r *rand.Rand, ahead bool) scene {
 	rhythm := rhythms[r.IntN(len(rhythms))]
 	n := 1 + r.IntN(8)
 	at := s.now.Add(-time.Duration(n) * rhythm)
+	aligned := false
 	if r.IntN(6) == 0 {
 		// To the second at the end of a day, where the original's sections begin and end.
-		at = at.Truncate(day).Add(-time.Second)
-		rhythm = max(rhythm.Truncate(day), time.Hour)
+		rhythm, aligned = time.Duration([]int{1, 4, 5, 7}[r.IntN(4)])*day, true
+		at = s.now.Add(-time.Duration(n) * rhythm).Truncate(day).Add(-time.Second)
 	}
 	if ahead && r.IntN(4) == 0 {
 		at = at.Add(time.Duration(r.IntN(4)) * rhythm)
@@ -65,7 +66,7 @@ func regularScene(r *rand.Rand, ahead bool) scene {
 			break
 		}
 		step := rhythm
-		if r.IntN(2) == 0 {
+		if !aligned && r.IntN(2) == 0 {
 			step = time.Duration(r.Int64N(int64(2 * rhythm)))
 		}
 		deltas := r.IntN(3)
@@ -80,7 +81,9 @@ func regularScene(r *rand.Rand, ahead bool) scene {
 			s.add(snapshot.Name{Kind: snapshot.Delta, Start: rev + 1, Last: last, Created: created.Unix(), Compression: snapshot.Gzip}, unlocked())
 			rev = last
 		}
-		at = at.Add(step)
+		if at = at.Add(step); aligned && r.IntN(4) == 0 {
+			at = at.Add(rhythm) // one was left out
+		}
 		if made := at.Add(-step / 8); r.IntN(10) == 0 && (ahead || !made.After(s.now)) {
 			// A compaction: a full of what the deltas reached, named after them.
 			s.add(snapshot.Name{Kind: snapshot.Full, Last: rev, Created: made.Unix(), Compression: snapshot.Gzip}, unlocked())
