@@ -217,3 +217,7 @@ type apart struct{ store.Store }
 func (apart) Copy(context.Context, store.Reader, store.Version, string, store.PutOptions) (store.Object, error) {
 	return store.Object{}, store.ErrUnsupported
 }
+
+func lineageOf(id string) snapshot.Lineage {
+	return snapshot.Lineage{ID: snapshot.LineageID(id)}
+}

@@ -16,7 +16,7 @@ import (
 //   - an owner record that names neither the source's owner nor one of its lineages
 //   - snapshots of a lineage that is neither the source's nor an ancestor of one
 //   - snapshots of the unnamed lineage where the source never had one, or that are newer than
-//     its newest there
+//     its newest there, or than where the source's lineages left it
 //
 // A snapshot of the unnamed lineage that has the name of one at the source may be a copy whose
 // manifest is still to come. Its bytes are compared before anything is done about it.
@@ -40,14 +40,14 @@ func guard(from, to *catalog.Catalog, where string) error {
 			copies[copyKey(s, to.Prefix)] = true
 		}
 	}
+	newest := newestUnnamed(from.Timeline)
 	for _, l := range to.Timeline.Lineages {
 		if known[l.ID] && l.ID != "" {
 			continue
 		}
-		ours, _ := from.Timeline.Lineage("")
 		var strangers []timeline.Snapshot
 		for _, s := range slices.Concat(l.Snapshots, l.Missing) {
-			if !(l.ID == "" && copies[s.Key]) && (!known[l.ID] || s.Last > ours.Newest && !s.Excluded) {
+			if !(l.ID == "" && copies[s.Key]) && (!known[l.ID] || s.Last > newest && !s.Excluded) {
 				strangers = append(strangers, s)
 			}
 		}
@@ -72,4 +72,17 @@ func lineages(t timeline.Timeline) map[snapshot.LineageID]bool {
 		}
 	}
 	return known
+}
+
+// newestUnnamed is the last revision of the unnamed lineage of which a timeline knows.
+func newestUnnamed(t timeline.Timeline) snapshot.Revision {
+	var newest snapshot.Revision
+	for _, l := range t.Lineages {
+		if l.ID == "" {
+			newest = max(newest, l.Newest)
+		} else if l.Parent == "" {
+			newest = max(newest, l.Fork)
+		}
+	}
+	return newest
 }

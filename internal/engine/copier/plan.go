@@ -182,8 +182,12 @@ func (c *Copier) compare(s *Step, there arrival) {
 		if o.Size != s.Size || !o.Digest.IsZero() && !s.Digest.IsZero() && o.Digest != s.Digest {
 			continue
 		}
-		s.there = append(s.there, store.Object{Version: store.Version{Key: s.To, ID: o.Version}, Size: o.Size, Modified: o.Modified})
-		measured = measured || !s.Digest.IsZero() && o.Digest == s.Digest
+		is := store.Object{Version: store.Version{Key: s.To, ID: o.Version}, Size: o.Size, Modified: o.Modified}
+		if !s.Digest.IsZero() && o.Digest == s.Digest {
+			s.there, measured = []store.Object{is}, true
+			break
+		}
+		s.there = append(s.there, is)
 	}
 	switch {
 	case len(s.there) == 0:
