@@ -25,7 +25,7 @@ type conformanceCase struct {
 
 var cases = concat(
 	[]conformanceCase{{"the capabilities are as promised", capabilitiesAreAsPromised}},
-	putCases, readCases, listCases, versionCases, lockCases, failureCases,
+	putCases, readCases, listCases, versionCases, lockCases, capabilityCases, failureCases,
 )
 
 func concat(groups ...[]conformanceCase) []conformanceCase {

@@ -1,0 +1,123 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"druid.internal/druid/internal/store"
+)
+
+func TestKeysCannotEscapeTheRoot(t *testing.T) {
+	outside := t.TempDir()
+	root := filepath.Join(outside, "root")
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(outside, "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, root)
+	for _, key := range []string{"../secret", "a/../../secret", "link/secret", "/etc/passwd", secret, "link/../secret", ".."} {
+		v := store.Version{Key: key}
+		if r, err := s.Open(t.Context(), v, 0, -1); err == nil {
+			r.Close()
+			t.Errorf("Open(%q) worked", key)
+		}
+		if _, err := s.Stat(t.Context(), v); err == nil {
+			t.Errorf("Stat(%q) worked", key)
+		}
+		if _, err := s.Put(t.Context(), key, strings.NewReader("x"), store.PutOptions{}); err == nil {
+			t.Errorf("Put(%q) worked", key)
+		}
+		_ = s.Delete(t.Context(), v) // what is not in the store is gone
+	}
+	if b, err := os.ReadFile(secret); err != nil || string(b) != "secret" {
+		t.Errorf("the file outside is %q, %v", b, err)
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 2 {
+		t.Errorf("outside are %v, %v", entries, err)
+	}
+}
+
+func TestASymbolicLinkFailsAListingRatherThanShortenIt(t *testing.T) {
+	elsewhere := t.TempDir()
+	if err := os.WriteFile(filepath.Join(elsewhere, "Full"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, place := range map[string]string{"a directory": "ns/etcd-main/v2", "an object": "ns/etcd-main/v2/Full", "the prefix": "ns/etcd-main", "above the prefix": "ns"} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, t.TempDir())
+			link := filepath.Join(s.root, place)
+			if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(elsewhere, link); err != nil {
+				t.Fatal(err)
+			}
+			err := s.List(t.Context(), "ns/etcd-main", func(store.Object) error { return nil })
+			if !errors.Is(err, errLink) {
+				t.Errorf("List = %v, want %v", err, errLink)
+			}
+		})
+	}
+}
+
+func TestTheContainerItselfMayBeALink(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	if _, err := s.Put(t.Context(), "a/k", strings.NewReader("x"), store.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(s.root, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newStore(t, link).Stat(t.Context(), store.Version{Key: "a/k"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAContainerThatIsAFileIsSaid(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := newStore(t, file).List(t.Context(), "", func(store.Object) error { return nil })
+	if !errors.Is(err, store.ErrNoBucket) || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("List = %v", err)
+	}
+}
+
+func TestAKeyBelowAnotherObjectIsRefused(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	if _, err := s.Put(t.Context(), "a/k", strings.NewReader("x"), store.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), "a/k/0000000001", strings.NewReader("x"), store.PutOptions{}); err == nil || !strings.Contains(err.Error(), "another object") {
+		t.Errorf("Put below an object = %v", err)
+	}
+	if _, err := s.Put(t.Context(), "a", strings.NewReader("x"), store.PutOptions{}); !errors.Is(err, store.ErrExists) {
+		t.Errorf("Put over a directory = %v, want %v", err, store.ErrExists)
+	}
+}
+
+func FuzzPathOf(f *testing.F) {
+	for _, key := range []string{"a", "a/b", "", "/", "a//b", "..", "a/../b", "a\x00", ".druid-x", "ns--uid/etcd-main/v2/Full-1-2-3.gz"} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		path, err := pathOf(key)
+		if err != nil {
+			return
+		}
+		if path != key || !filepath.IsLocal(path) || filepath.Clean(path) != path || strings.Contains(path, "/"+hidden) || strings.HasPrefix(path, hidden) {
+			t.Errorf("pathOf(%q) = %q", key, path)
+		}
+	})
+}
