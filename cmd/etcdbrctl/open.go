@@ -37,6 +37,9 @@ func (a *app) openBareStore(ctx context.Context, f storeFlags) (store.Store, err
 		MinChunkSize: f.minChunkSize, MaxParallelChunkUploads: f.parallelUploads,
 		Proxy: http.ProxyFromEnvironment,
 	})
+	if err != nil && exitCode(err) == exitFailure {
+		return nil, &usageError{err} // not the store's answer, so the configuration is at fault
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBadInputIsOneLineThatSaysWhatAndTheRemedy runs what people mistype.
+func TestBadInputIsOneLineThatSaysWhatAndTheRemedy(t *testing.T) {
+	empty := t.TempDir()
+	local := []string{"--storage-provider=Local", "--store-container=" + empty}
+	with := func(verb string, more ...string) []string { return append(append([]string{verb}, local...), more...) }
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want []string // parts of the message
+	}{
+		"no verb":                       {nil, exitUsage, []string{"no command", "--help"}},
+		"a verb that does not exist":    {[]string{"backup"}, exitUsage, []string{`"backup"`}},
+		"an unknown flag":               {[]string{"restore", "--foo"}, exitUsage, []string{"--foo", "restore --help"}},
+		"a flag without its value":      {[]string{"restore", "--data-dir"}, exitUsage, []string{"--data-dir"}},
+		"a positional argument":         {[]string{"restore", "everything"}, exitUsage, []string{`"everything"`, "only flags"}},
+		"no provider":                   {[]string{"list"}, exitUsage, []string{"--storage-provider", "Local"}},
+		"a provider that is not":        {[]string{"list", "--storage-provider=FTP"}, exitUsage, []string{"FTP", "S3"}},
+		"a provider of a later build":   {[]string{"list", "--storage-provider=GCS", "--store-container=b"}, exitUsage, []string{"GCS"}},
+		"a container that is not there": {[]string{"list", "--storage-provider=Local", "--store-container=" + empty + "/nowhere"}, exitUnreachable, []string{"nowhere"}},
+		"two targets":                   {with("restore", "--to-revision=5", "--to-time=2026-01-01T00:00:00Z"), exitUsage, []string{"only one"}},
+		"a time that is none":           {with("restore", "--to-time=yesterday"), exitUsage, []string{"yesterday", "2026-"}},
+		"a snapshot name that is none":  {with("restore", "--snapshot=latest"), exitUsage, []string{"--snapshot", "latest"}},
+		"a negative revision":           {with("restore", "--to-revision=-1"), exitUsage, []string{"--to-revision"}},
+		"a bump that is none":           {with("restore", "--bump-revision=lots"), exitUsage, []string{"--bump-revision", "auto"}},
+		"an unmarked bump":              {with("restore", "--bump-revision=auto", "--mark-compacted=false"), exitUsage, []string{"--mark-compacted=false"}},
+		"a size that is none":           {with("restore", "--memory-limit=much"), exitUsage, []string{"--memory-limit", "128Mi"}},
+		"members without a lineage":     {with("restore", "--initial-cluster=a=http://x:1,b=http://y:1", "--name=a"), exitUsage, []string{"--new-lineage", "--initial-cluster-token"}},
+		"an empty bucket":               {with("restore", "--data-dir="+filepath.Join(empty, "d")), exitDamaged, []string{"no"}},
+		"a policy that is none":         {with("collect", "--garbage-collection-policy=Random"), exitUsage, []string{"--garbage-collection-policy", "LimitBased"}},
+		"a form of output that is none": {with("list", "-o", "xml"), exitUsage, []string{"yaml"}},
+		"a schedule that is none":       {with("snapshot", "--schedule=often"), exitUsage, []string{"--schedule"}},
+		"a format that is none":         {with("snapshot", "--snapshot-format=v3"), exitUsage, []string{"v2-json"}},
+		"a compression that is none":    {with("snapshot", "--compression-policy=rar"), exitUsage, []string{"rar", "zstd"}},
+		"half a client certificate":     {with("snapshot", "--cert=x", "--endpoints=https://127.0.0.1:1"), exitUsage, []string{"--key"}},
+		"a history that is none":        {with("compact", "--auto-compaction-retention=some"), exitUsage, []string{"some"}},
+		"store without a verb":          {[]string{"store"}, exitUsage, []string{"probe"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := etcdbrctl(t, c.args...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			if stdout != "" {
+				t.Errorf("standard output: %q", stdout)
+			}
+			lines := strings.Split(strings.TrimSpace(stderr), "\n")
+			last := lines[len(lines)-1]
+			if !strings.HasPrefix(last, "Error: ") {
+				t.Errorf("no error line in %q", stderr)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(last, w) {
+					t.Errorf("%q does not mention %q", last, w)
+				}
+			}
+		})
+	}
+}
+
+func TestFlagsOfTheOriginalThatNeedNothingHereAreAcceptedWithAWarning(t *testing.T) {
+	_, result := restoreFixture(t, "upstream-bucket-none",
+		"--max-txn-ops=10240", "--max-request-bytes=10485760", "--max-call-send-message-size=10485760", "--skip-hash-check",
+		"--auto-compaction-mode=periodic", "--auto-compaction-retention=30m", "--embedded-etcd-quota-bytes=8589934592", "--max-fetchers=6")
+	if result.Revision != 871 {
+		t.Errorf("revision %d", result.Revision)
+	}
+}
+
+func TestTheReferencePageIsUpToDate(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "reference", "etcdbrctl.md")
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := referencePage(newRoot(system{out: os.Stdout, err: os.Stderr, getenv: os.Getenv, environ: os.Environ})); string(got) != want {
+		t.Error("docs/reference/etcdbrctl.md is not what the commands say; run make generate")
+	}
+}
