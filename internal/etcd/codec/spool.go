@@ -72,6 +72,9 @@ func (s *spool) fail(err error) error {
 
 // ReadAt reads what was written. It may be called concurrently once nothing is written any more.
 func (s *spool) ReadAt(p []byte, off int64) (n int, err error) {
+	if s.err != nil {
+		return 0, s.err // never io.EOF, which would make a short object of a lost one
+	}
 	for n < len(p) && off < s.inMem {
 		page := s.pages[off/spoolPage]
 		k := copy(p[n:], page[off%spoolPage:])
