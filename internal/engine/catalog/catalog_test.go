@@ -1,0 +1,314 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/storetest"
+)
+
+const prefix = "ns--uid/etcd-main"
+
+func put(t *testing.T, s store.Store, key string, body []byte) store.Object {
+	t.Helper()
+	o, err := s.Put(t.Context(), key, bytes.NewReader(body), store.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func name(t *testing.T, s string) snapshot.Name {
+	t.Helper()
+	n, err := snapshot.ParseName(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// described puts a full with its manifest.
+func described(t *testing.T, s store.Store, full string, l snapshot.LineageID, body []byte) {
+	t.Helper()
+	n := name(t, full)
+	key := snapshot.SnapshotKey(prefix, n)
+	put(t, s, key.String(), body)
+	m := snapshot.Manifest{
+		Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: snapshot.Lineage{ID: l},
+		Digest: sha256.Sum256(body), Size: int64(len(body)), LastRevision: n.Last,
+	}
+	put(t, s, key.Manifest().String(), m.Encode())
+}
+
+// native makes a native delta of one event per revision.
+func native(t *testing.T, l snapshot.LineageID, from, to int64) (key string, body []byte) {
+	t.Helper()
+	d, err := codec.NewDelta(codec.DeltaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Discard()
+	for rev := from; rev <= to; rev++ {
+		ev := &mvccpb.Event{Kv: &mvccpb.KeyValue{Key: []byte("k"), Value: []byte("v"), CreateRevision: 2, ModRevision: rev, Version: rev}}
+		if err := d.Append(time.Unix(1000, 0), []*mvccpb.Event{ev}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sealed, err := d.Seal(time.Unix(2000, 0), snapshot.Manifest{Lineage: snapshot.Lineage{ID: l}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sealed.Close()
+	body, err = io.ReadAll(sealed.Reader())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot.SnapshotKey(prefix, sealed.Name).String(), body
+}
+
+func mustRead(t *testing.T, s store.Reader, o Options) *Catalog {
+	t.Helper()
+	c, err := Read(t.Context(), s, prefix, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestACatalogHoldsEverythingBelowThePrefixAndNothingElse(t *testing.T) {
+	s := storetest.NewMemory(storetest.S3Like())
+	described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("full"))
+	key, body := native(t, "a", 11, 20)
+	put(t, s, key, body)
+	put(t, s, prefix+"/v1/Backup-900/Full-00000000-00000005-900", []byte("old"))
+	put(t, s, prefix+"/v2/Full-00000000-00000010-1000.gz/0000000001", []byte("chunk"))
+	put(t, s, prefix+"/v2/notes.txt", []byte("?"))
+	put(t, s, prefix+"-2/v2/Full-00000000-00000099-1000.zst", []byte("a neighbour's"))
+	put(t, s, prefix+"/v2/Incr-00000021-00000030-2100.zst", []byte("no header"))
+
+	c := mustRead(t, s, Options{})
+	if len(c.Listing.Objects) != 5 || len(c.Listing.Manifests) != 1 || len(c.Listing.Foreign) != 1 || len(c.Objects) != 6 {
+		t.Fatalf("%d objects, %d manifests, %d foreign, %d in all", len(c.Listing.Objects), len(c.Listing.Manifests), len(c.Listing.Foreign), len(c.Objects))
+	}
+	l, ok := c.Timeline.Lineage("a")
+	if !ok || len(l.Snapshots) != 2 || l.Newest != 20 {
+		t.Fatalf("lineage %+v", l)
+	}
+	if chains := l.Chains(); len(chains) != 1 || chains[0].End != 20 {
+		t.Fatalf("chains %+v", chains)
+	}
+	if c.Owner != nil {
+		t.Fatalf("owner %+v of an unclaimed prefix", c.Owner)
+	}
+}
+
+func TestOnlyTheHeadersAskedForAreRead(t *testing.T) {
+	s := storetest.NewMemory(storetest.S3Like())
+	for from := int64(2); from < 42; from += 10 {
+		key, body := native(t, "a", from, from+9)
+		put(t, s, key, body)
+	}
+	faulty := storetest.NewFaulty(s)
+	mustRead(t, faulty, Options{Headers: func(n snapshot.Name) bool { return n.Start > 20 }})
+	if n := faulty.Count(storetest.OpOpen); n != 2 {
+		t.Fatalf("%d objects opened, want 2", n)
+	}
+	if faulty = storetest.NewFaulty(s); true {
+		c := mustRead(t, faulty, Options{Parallel: 1})
+		if n := faulty.Count(storetest.OpOpen); n != 4 || c.Listing.Objects[0].Header == nil {
+			t.Fatalf("%d objects opened, want all 4", n)
+		}
+	}
+}
+
+func TestOfSeveralVersionsTheManifestsDigestDecides(t *testing.T) {
+	s := storetest.NewMemory(storetest.CephLike()) // overwriting makes a version
+	full := "Full-00000000-00000010-1000.zst"
+	key := snapshot.SnapshotKey(prefix, name(t, full)).String()
+	put(t, s, key, []byte("forged before"))
+	described(t, s, full, "a", []byte("the truth"))
+	put(t, s, key, []byte("forged after"))
+	c := mustRead(t, s, Options{})
+	l, _ := c.Timeline.Lineage("a")
+	if len(l.Snapshots) != 1 {
+		t.Fatalf("%d snapshots", len(l.Snapshots))
+	}
+	got := l.Snapshots[0]
+	if want := snapshot.Digest(sha256.Sum256([]byte("the truth"))); got.Digest != want || got.Size != 9 || !got.Usable() {
+		t.Fatalf("%+v counts", got)
+	}
+	for _, o := range mustRead(t, s, Options{SkipDigests: true}).Listing.Objects {
+		if !o.Digest.IsZero() {
+			t.Fatal("a digest was measured although nobody asked for it")
+		}
+	}
+}
+
+func TestABrokenManifestIsToldAndNotTrusted(t *testing.T) {
+	s := storetest.NewMemory(storetest.S3Like())
+	n := name(t, "Full-00000000-00000010-1000.zst")
+	put(t, s, snapshot.SnapshotKey(prefix, n).String(), []byte("x"))
+	put(t, s, snapshot.SnapshotKey(prefix, n).Manifest().String(), []byte("{}"))
+	big := name(t, "Full-00000000-00000011-1100.zst")
+	put(t, s, snapshot.SnapshotKey(prefix, big).Manifest().String(), make([]byte, snapshot.MaxManifestSize+1))
+	c := mustRead(t, s, Options{})
+	for _, m := range c.Listing.Manifests {
+		if m.Manifest != nil || !errors.Is(m.Err, snapshot.ErrManifest) {
+			t.Errorf("manifest %+v", m)
+		}
+	}
+	if !slices.ContainsFunc(c.Timeline.Findings, func(f timeline.Finding) bool { return f.Code == timeline.BadManifest }) {
+		t.Fatalf("findings %v", c.Timeline.Findings)
+	}
+}
+
+func TestExclusionFollowsTheTag(t *testing.T) {
+	excluded := func(c *Catalog) (n int) {
+		for _, o := range c.Listing.Objects {
+			if o.Excluded {
+				n++
+			}
+		}
+		return n
+	}
+	for label, c := range map[string]struct {
+		profile storetest.Profile
+		tags    TagPolicy
+		hide    bool
+		want    int
+	}{
+		"listed with the object":       {storetest.AzureLike(), TagsOfHidden, false, 1},
+		"hidden, as the original asks": {storetest.S3Like(), TagsOfHidden, true, 1},
+		"not hidden, so not asked":     {storetest.S3Like(), TagsOfHidden, false, 0},
+		"asked for all":                {storetest.S3Like(), TagsOfAll, false, 1},
+		"asked for none":               {storetest.S3Like(), NoTags, true, 0},
+	} {
+		t.Run(label, func(t *testing.T) {
+			s := storetest.NewMemory(c.profile)
+			described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
+			described(t, s, "Full-00000000-00000020-2000.zst", "a", []byte("2"))
+			key := prefix + "/v2/Full-00000000-00000020-2000.zst"
+			o, err := s.Stat(t.Context(), store.Version{Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.SetTag(t.Context(), o.Version, ExcludeTag, "true"); err != nil {
+				t.Fatal(err)
+			}
+			if c.hide {
+				s.Hide(key)
+			}
+			if got := excluded(mustRead(t, s, Options{Tags: c.tags})); got != c.want {
+				t.Fatalf("%d excluded, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTagsThatMayNotBeReadAreNoted(t *testing.T) {
+	s := storetest.NewMemory(storetest.S3Like())
+	described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
+	s.Hide(prefix + "/v2/Full-00000000-00000010-1000.zst")
+	faulty := storetest.NewFaulty(s)
+	faulty.Inject(storetest.Fail(store.ErrForbidden).On(storetest.OpStat, "").Always())
+	c := mustRead(t, faulty, Options{Retention: true})
+	if len(c.Notes) != 1 || !strings.Contains(c.Notes[0], ExcludeTag) {
+		t.Fatalf("notes %q", c.Notes)
+	}
+}
+
+func TestRetentionIsAskedForOnlyWhenWanted(t *testing.T) {
+	p := storetest.S3Like()
+	p.Default, p.Period = immutability.ModeCompliance, time.Hour
+	s := storetest.NewMemory(p)
+	described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
+	faulty := storetest.NewFaulty(s)
+	for ref, o := range mustRead(t, faulty, Options{}).Objects {
+		if o.Retention != nil || faulty.Count(storetest.OpStat) != 0 {
+			t.Fatalf("%s was asked about", ref)
+		}
+	}
+	for ref, o := range mustRead(t, faulty, Options{Retention: true}).Objects {
+		if o.Retention == nil || o.Retention.Mode != immutability.ModeCompliance || o.ServerTime.IsZero() {
+			t.Fatalf("%s has retention %+v", ref, o.Retention)
+		}
+	}
+}
+
+func TestAStoreThatDoesNotAnswerIsNeverAnEmptyCatalog(t *testing.T) {
+	s := storetest.NewMemory(storetest.S3Like())
+	described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
+	key, body := native(t, "a", 11, 20)
+	put(t, s, key, body)
+	if _, err := Claim(t.Context(), s, prefix, 0, snapshot.Owner{ID: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	for label, fault := range map[string]storetest.Fault{
+		"no listing":           storetest.Fail(store.ErrUnreachable).On(storetest.OpList, "").Always(),
+		"a listing that ends":  storetest.BreakList(1, store.ErrUnreachable).On(storetest.OpList, "").Always(),
+		"no manifest":          storetest.Fail(store.ErrUnreachable).On(storetest.OpOpen, "Manifest-").Always(),
+		"half a manifest":      storetest.Cut(10).On(storetest.OpOpen, "Manifest-").Always(),
+		"no header":            storetest.Fail(store.ErrThrottled).On(storetest.OpOpen, "Incr-").Always(),
+		"half a header":        storetest.Cut(5).On(storetest.OpOpen, "Incr-").Always(),
+		"no owner record":      storetest.Fail(store.ErrForbidden).On(storetest.OpOpen, "Owner-").Always(),
+		"objects that go away": storetest.Fail(store.ErrNotFound).On(storetest.OpOpen, "Manifest-").Always(),
+	} {
+		t.Run(label, func(t *testing.T) {
+			faulty := storetest.NewFaulty(s)
+			faulty.Inject(fault)
+			if c, err := Read(t.Context(), faulty, prefix, Options{}); err == nil {
+				t.Fatalf("%d objects and no error", len(c.Listing.Objects))
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Read(ctx, s, prefix, Options{}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, want context.Canceled", err)
+	}
+}
+
+func TestAnObjectCollectedMeanwhileMakesTheCatalogBeginAnew(t *testing.T) {
+	s := storetest.NewMemory(storetest.S3Like())
+	described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
+	faulty := storetest.NewFaulty(s)
+	faulty.Inject(storetest.Fail(store.ErrNotFound).On(storetest.OpOpen, "Manifest-").For(2))
+	if c := mustRead(t, faulty, Options{}); len(c.Timeline.Lineages) != 1 || faulty.Count(storetest.OpList) != 3 {
+		t.Fatalf("%d lineages after %d listings", len(c.Timeline.Lineages), faulty.Count(storetest.OpList))
+	}
+}
+
+func TestProgressCountsUpToItsEnd(t *testing.T) {
+	s := storetest.NewMemory(storetest.S3Like())
+	for i := range 20 {
+		described(t, s, fmt.Sprintf("Full-00000000-%08d-1000.zst", i+2), "a", []byte("1"))
+	}
+	var last Progress
+	var calls atomic.Int32
+	mustRead(t, s, Options{Progress: func(p Progress) {
+		if p.Listed < last.Listed || p.Read < last.Read || p.ToRead < last.ToRead {
+			t.Errorf("%+v after %+v", p, last)
+		}
+		last = p
+		calls.Add(1)
+	}})
+	if want := (Progress{Listed: 40, Read: 20, ToRead: 20}); last != want || calls.Load() == 0 {
+		t.Fatalf("%+v, want %+v", last, want)
+	}
+}
