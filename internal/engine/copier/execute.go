@@ -78,7 +78,7 @@ func (x *execution) run(ctx context.Context) error {
 	g, each := errgroup.WithContext(ctx)
 	g.SetLimit(x.c.opts.Parallel)
 	for i := range x.plan.Steps {
-		if each.Err() != nil || x.givenUp() {
+		if each.Err() != nil {
 			break
 		}
 		g.Go(func() error { return x.step(each, i) })

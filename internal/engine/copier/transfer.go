@@ -33,7 +33,10 @@ func (x *execution) arrive(ctx context.Context, s Step, item *Item) error {
 		return x.settle(ctx, s, item, s.there, s.Digest)
 	}
 	for attempt := 1; ; attempt++ {
-		err := x.transfer(ctx, s, item)
+		err := x.free(ctx, s)
+		if err == nil {
+			err = x.transfer(ctx, s, item)
+		}
 		switch {
 		case err == nil:
 			return x.verify(ctx, s, item)
@@ -55,8 +58,25 @@ func (x *execution) arrive(ctx context.Context, s Step, item *Item) error {
 	}
 }
 
+// free looks once more whether the name is still free, on stores that would not refuse to
+// overwrite what came there since the plan was made.
+func (x *execution) free(ctx context.Context, s Step) error {
+	if x.c.to.Store.Capabilities().ConditionalPut {
+		return nil
+	}
+	_, err := x.c.to.Store.Stat(ctx, store.Version{Key: s.To})
+	switch {
+	case err == nil:
+		return fmt.Errorf("copy to %s: %w", s.To, store.ErrExists)
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	}
+	return fmt.Errorf("copy to %s: is it there already? %w", s.To, err)
+}
+
 // transfer sends the object once, inside the store if that works. It tries the versions that
-// may be the snapshot until one has the right digest.
+// may be the snapshot until one has the right digest; where only reading can tell them apart,
+// the store cannot copy for us.
 func (x *execution) transfer(ctx context.Context, s Step, item *Item) error {
 	candidates := s.snap.Candidates()
 	if len(candidates) == 1 && x.serverSide.Load() {
