@@ -128,6 +128,7 @@ func (a authority) write(file, kind string, der []byte) {
 }
 
 func TestCertificatesAreReadAnewForEveryConnection(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ca, foreign := newAuthority(t), newAuthority(t)
 	serverCert, serverKey := ca.issue(dir, "server")
@@ -192,6 +193,7 @@ func TestCertificatesAreReadAnewForEveryConnection(t *testing.T) {
 }
 
 func TestAWrongOrMissingUserIsToldWhatIsNeeded(t *testing.T) {
+	t.Parallel()
 	e := startEtcd(t, nil)
 	_, client := connect(t, e)
 	for _, step := range []func() error{
