@@ -84,8 +84,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	if r.o.CompactAt > 0 && r.o.BumpRevision == 0 && !r.o.KeepHistory {
 		r.tracker.twoSets = true
 	}
-	r.waiting = newSpool(r.o.MemoryLimit/3, r.scratch, r.tracker.isDead)
-	r.leases = newSpool(r.o.MemoryLimit/16, r.scratch, r.tracker.isDead)
+	r.waiting = newSpool(r.o.MemoryLimit/3, r.scratch, r.tracker)
+	r.leases = newSpool(r.o.MemoryLimit/16, r.scratch, r.tracker)
 	if r.o.KeepHistory {
 		r.leases.dead = func(o uint64) bool { return r.tracker.superseded.has(o) }
 		r.out.begin(keyBucket)

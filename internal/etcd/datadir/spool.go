@@ -25,54 +25,80 @@ const (
 	spoolChunk  = 1 << 20 // unless the limit is small
 )
 
-// spool keeps records in order, in memory up to a limit and then in a file. Before it goes to
-// the file it drops what has been superseded meanwhile.
+// spool keeps records in order, in memory up to a limit and then in a file. It drops what has
+// been superseded meanwhile: always before records go to the file, and when it seems worth it
+// whenever its memory has doubled, so that as little memory as possible is touched.
 type spool struct {
 	limit   int64
 	chunk   int // usual size of a chunk
 	scratch string
 	dead    func(ordinal uint64) bool // may be asked at any time; true is final
+	deaths  func() int64              // how many records died, here or elsewhere
 	chunks  [][]byte                  // filled up to their length
-	held    int64                     // memory of the chunks
+	spare   [][]byte                  // chunks of the usual size, to be used again
+	held    int64                     // memory of the chunks, without the spare ones
+	tidyAt  int64                     // held above this: look for dead records
+	count   int64                     // records in the chunks
+	seen    int64                     // deaths when they were dropped the last time
 	file    *os.File
 	w       *bufio.Writer
 	bytes   int64 // in the file
 }
 
-func newSpool(limit int64, scratch string, dead func(uint64) bool) *spool {
+func newSpool(limit int64, scratch string, t *tracker) *spool {
 	chunk := int(min(spoolChunk, max(limit/8, 512)))
-	return &spool{limit: limit, chunk: chunk, scratch: scratch, dead: dead}
+	return &spool{limit: limit, chunk: chunk, tidyAt: min(limit, 8*spoolChunk), scratch: scratch,
+		dead: t.isDead, deaths: func() int64 { return t.deaths }}
 }
 
 // close frees memory and file.
 func (s *spool) close() {
-	s.free(s.chunks)
-	s.chunks = nil
+	s.free(s.chunks...)
+	for _, c := range s.spare {
+		unmapMemory(c)
+	}
+	s.chunks, s.spare = nil, nil
 	if s.file != nil {
 		s.file.Close()
 		os.Remove(s.file.Name())
 	}
 }
 
-func (s *spool) free(chunks [][]byte) {
+func (s *spool) free(chunks ...[]byte) {
 	for _, c := range chunks {
 		s.held -= int64(cap(c))
-		unmapMemory(c[:cap(c)])
+		if cap(c) == s.chunk {
+			s.spare = append(s.spare, c[:cap(c)])
+		} else {
+			unmapMemory(c[:cap(c)])
+		}
 	}
 }
 
 func (s *spool) add(r spooled) error {
-	need := spoolHeader + len(r.value)
-	if n := len(s.chunks); n == 0 || cap(s.chunks[n-1])-len(s.chunks[n-1]) < need {
-		if s.held > 0 && s.held+int64(max(need, s.chunk)) > s.limit {
-			if err := s.makeRoom(); err != nil {
+	if !s.fits(&r) {
+		if s.held+int64(s.chunk) > s.tidyAt {
+			if err := s.tidy(); err != nil {
 				return err
 			}
 		}
-		if err := s.newChunk(need); err != nil {
-			return err
+		if !s.fits(&r) {
+			if err := s.newChunk(&r); err != nil {
+				return err
+			}
 		}
 	}
+	s.append(&r)
+	return nil
+}
+
+// fits tells whether the record goes into the last chunk.
+func (s *spool) fits(r *spooled) bool {
+	n := len(s.chunks)
+	return n > 0 && cap(s.chunks[n-1])-len(s.chunks[n-1]) >= spoolHeader+len(r.value)
+}
+
+func (s *spool) append(r *spooled) {
 	last := &s.chunks[len(s.chunks)-1]
 	b := binary.LittleEndian.AppendUint64(*last, r.ordinal)
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.main))
@@ -84,46 +110,71 @@ func (s *spool) add(r spooled) error {
 	}
 	b = binary.LittleEndian.AppendUint64(b, size)
 	*last = append(b, r.value...)
-	return nil
+	s.count++
 }
 
-func (s *spool) newChunk(need int) error {
-	c, err := mapMemory(max(need, s.chunk))
-	if err != nil {
-		return err
+// newChunk begins a chunk that the record fits into.
+func (s *spool) newChunk(r *spooled) error {
+	need := spoolHeader + len(r.value)
+	var c []byte
+	if n := len(s.spare); n > 0 && need <= s.chunk {
+		c, s.spare = s.spare[n-1], s.spare[:n-1]
+	} else {
+		var err error
+		if c, err = mapMemory(max(need, s.chunk)); err != nil {
+			return err
+		}
 	}
 	s.held += int64(len(c))
 	s.chunks = append(s.chunks, c[:0])
 	return nil
 }
 
-// makeRoom drops superseded records from memory, and moves everything to the file if that frees
-// less than half.
-func (s *spool) makeRoom() error {
+// tidy makes room when the memory has doubled or reaches its limit.
+func (s *spool) tidy() error {
+	full := s.held+int64(s.chunk) > s.limit
+	if died := s.deaths() - s.seen; full && died > 0 || died >= s.count/2 {
+		if err := s.drop(); err != nil {
+			return err
+		}
+	}
+	if full && s.held*2 > s.limit {
+		if err := s.unload(); err != nil {
+			return err
+		}
+	}
+	s.tidyAt = min(s.limit, max(2*s.held, 8*spoolChunk))
+	return nil
+}
+
+// drop removes dead records from memory.
+func (s *spool) drop() error {
 	old := s.chunks
-	s.chunks = nil
+	s.chunks, s.count, s.seen = nil, 0, s.deaths()
 	for i, c := range old {
 		err := eachSpooled(c, func(r spooled) error {
 			if s.dead(r.ordinal) {
 				return nil
 			}
-			need := spoolHeader + len(r.value)
-			if n := len(s.chunks); n == 0 || cap(s.chunks[n-1])-len(s.chunks[n-1]) < need {
-				if err := s.newChunk(need); err != nil {
+			if !s.fits(&r) {
+				if err := s.newChunk(&r); err != nil {
 					return err
 				}
 			}
-			return s.add(r)
+			s.append(&r)
+			return nil
 		})
-		s.free(old[i : i+1])
+		s.free(c)
 		if err != nil {
-			s.free(old[i+1:])
+			s.free(old[i+1:]...)
 			return err
 		}
 	}
-	if s.held*2 <= s.limit {
-		return nil
-	}
+	return nil
+}
+
+// unload moves everything from memory to the file.
+func (s *spool) unload() error {
 	if s.file == nil {
 		f, err := os.CreateTemp(s.scratch, "records-*")
 		if err != nil {
@@ -137,8 +188,8 @@ func (s *spool) makeRoom() error {
 		}
 		s.bytes += int64(len(c))
 	}
-	s.free(s.chunks)
-	s.chunks = s.chunks[:0]
+	s.free(s.chunks...)
+	s.chunks, s.count = s.chunks[:0], 0
 	return nil
 }
 

@@ -80,6 +80,7 @@ type tracker struct {
 	irregular int64
 	absent    int64 // deletions of keys that did not exist, in the deltas
 	live      int64 // keys alive; valid after finish
+	deaths    int64 // how many records are known to be dead
 }
 
 // firstSlots is the size of a new table.
@@ -174,6 +175,7 @@ func (t *tracker) apply(m *mark) error {
 	if t.twoSets && m.index() < t.early {
 		t.supersededEarly.set(slot.index())
 	}
+	t.deaths++
 	*slot = *m
 	return nil
 }
