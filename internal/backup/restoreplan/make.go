@@ -1,6 +1,7 @@
 package restoreplan
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -34,7 +35,8 @@ func Make(t timeline.Timeline, target Target, opts Options) (Plan, error) {
 	default:
 		p, err = v.toLatest(t, target, opts)
 	}
-	if no, is := err.(*NoWayError); is && opts.Lineage == nil && no.Remedy == "" {
+	var no *NoWayError
+	if errors.As(err, &no) && opts.Lineage == nil && no.Remedy == "" {
 		no.Remedy = elsewhere(t, target, v.ID)
 	}
 	return p, err

@@ -19,7 +19,6 @@ type oneObject struct {
 	content []byte
 	cut     int64
 	fail    error
-	opens   int
 }
 
 func (o *oneObject) Open(_ context.Context, _ store.Version, off, n int64) (io.ReadCloser, error) {

@@ -180,7 +180,7 @@ func (u *upload) publish() error {
 
 // settle makes the new name durable. The object is visible already.
 func (u *upload) settle() error {
-	u.discard() // a second name of the same file, on file systems that can only link
+	_ = u.discard() // a second name of the same file, on file systems that can only link
 	return u.s.sync(u.dir, "fsync directory")
 }
 

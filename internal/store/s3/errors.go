@@ -130,7 +130,7 @@ func (s *Store) classify(ctx context.Context, err error) error {
 // ofRole says whether the error came from exchanging a token for credentials.
 func ofRole(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
-		if op, ok := err.(*smithy.OperationError); ok && op.Service() == sts.ServiceID {
+		if op, ok := err.(*smithy.OperationError); ok && op.Service() == sts.ServiceID { //nolint:errorlint // the chain is walked by hand
 			return true
 		}
 	}
