@@ -183,6 +183,11 @@ func TestMarkersAndOverwritesHideNothing(t *testing.T) {
 	if err := s.Delete(t.Context(), all[0].Version); err != nil {
 		t.Errorf("removing the marker: %v", err)
 	}
+	for v, want := range map[store.Version]bool{genuine.Version: false, all[1].Version: true} {
+		if st, err := s.Stat(t.Context(), v); err != nil || st.Latest != want {
+			t.Errorf("%s is the latest: %v (%v), want %v", v, st.Latest, err, want)
+		}
+	}
 }
 
 // as is a store that asks with the rights of a policy.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -113,59 +114,62 @@ func TestAnUploadIsAbortedAlthoughTheCallerHasGivenUp(t *testing.T) {
 }
 
 func TestMemoryDoesNotDependOnTheSize(t *testing.T) {
-	const parallel = 2
-	atOnce := make(chan struct{}, 100)
-	release := make(chan struct{})
+	const parallel, total = 2, 40
+	const limit = (parallel + 1) * part
+	body := &held{r: io.LimitReader(zeros{}, total*part), full: make(chan struct{})}
+	arrived := make(chan struct{}) // closed when as many parts are on their way as may be
+	var (
+		together     sync.Once
+		atOnce, most atomic.Int64
+	)
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("partNumber") {
-			atOnce <- struct{}{}
-			<-release
+			now := atOnce.Add(1)
+			if now == parallel {
+				together.Do(func() { close(arrived) })
+			}
+			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+			}
+			// Nothing is acknowledged before as much is held and sent as may be.
+			<-body.full
+			<-arrived
+			atOnce.Add(-1)
+			body.acknowledged.Add(part)
 		}
 		accepting(w, r)
 	})
 	o := f.options()
 	o.ParallelParts = parallel
-	s := f.open(t, o)
-	body := &counting{r: io.LimitReader(zeros{}, 40*part)}
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Put(t.Context(), "a/key", body, store.PutOptions{})
-		done <- err
-	}()
-	for range parallel {
-		<-atOnce
-	}
-	// The server answers no part: what is read beyond is in memory.
-	for body.n.Load() < (parallel+1)*part {
-		select {
-		case err := <-done:
-			t.Fatal(err)
-		default:
-		}
-	}
-	if len(atOnce) > 0 {
-		t.Errorf("more than %d parts are sent at once", parallel)
-	}
-	close(release)
-	if err := <-done; err != nil {
+	body.limit = limit
+	if _, err := f.open(t, o).Put(t.Context(), "a/key", body, store.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if peak := body.peak.Load(); peak > (parallel+1)*part {
-		t.Errorf("%d bytes were held before the first part was acknowledged, want at most %d", peak, (parallel+1)*part)
+	if got := body.most.Load(); got > limit {
+		t.Errorf("up to %d bytes were read and not acknowledged, want at most %d", got, limit)
+	}
+	if got := most.Load(); got != parallel {
+		t.Errorf("up to %d parts were sent at once, want %d", got, parallel)
 	}
 }
 
-// counting counts what is read, and the most that was read before the first wait.
-type counting struct {
-	r       io.Reader
-	n, peak atomic.Int64
+// held counts what was read and not yet acknowledged, which is what must be in memory.
+type held struct {
+	r                        io.Reader
+	limit                    int64
+	full                     chan struct{} // closed when limit is held for the first time
+	read, acknowledged, most atomic.Int64
 }
 
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	total := c.n.Add(int64(n))
-	if total <= 3*part {
-		c.peak.Store(total)
+func (h *held) Read(p []byte) (int, error) {
+	n, err := h.r.Read(p)
+	now := h.read.Add(int64(n)) - h.acknowledged.Load()
+	h.most.Store(max(h.most.Load(), now))
+	if now >= h.limit {
+		select {
+		case <-h.full:
+		default:
+			close(h.full)
+		}
 	}
 	return n, err
 }
