@@ -51,7 +51,7 @@ func (c *Collector) Execute(ctx context.Context, plan Plan) (Report, error) {
 		}
 		report.Outcomes = append(report.Outcomes, o)
 	}
-	if x.deleted > 0 {
+	if x.deleted > 0 && ctx.Err() == nil {
 		var listErr error
 		if report.Remaining, listErr = x.remaining(ctx); listErr != nil {
 			err = errors.Join(err, fmt.Errorf("list what remained: %w", listErr))

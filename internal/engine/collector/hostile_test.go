@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -373,5 +374,23 @@ func TestALineageGoesOnlyWhenANewerOneIsRestorable(t *testing.T) {
 	collect(t, New(b, b, b.options(keepOne)))
 	if got := windows(b.catalog().Timeline); !slices.Contains(got, "lineage a 10-30") {
 		t.Errorf("restorable is %q, want lineage a", got)
+	}
+}
+
+func TestAnInterruptionStopsDeleting(t *testing.T) {
+	b := newBucket(t, storetest.S3Like())
+	b.fill("a", threeStreams, nil)
+	f := storetest.NewFaulty(b.Memory)
+	c := New(f, f, b.options(keepOne))
+	p := plan(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.Hook(func(op storetest.Op, _ string, phase storetest.Phase) {
+		if op == storetest.OpDelete && phase == storetest.After {
+			cancel()
+		}
+	})
+	r, err := c.Execute(ctx, p)
+	if !errors.Is(err, context.Canceled) || f.Count(storetest.OpDelete) != 1 || r.Total(Deleted).Objects != 1 {
+		t.Errorf("Execute = %v after %d deletions of which %d are reported, want Canceled after 1", err, f.Count(storetest.OpDelete), r.Total(Deleted).Objects)
 	}
 }

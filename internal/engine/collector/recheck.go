@@ -12,19 +12,20 @@ import (
 )
 
 // recheck asks the store about a version right before it is deleted. A result other than the
-// empty one says why it must stay, or that it is gone.
-//
-// A marker has no content to ask about and no lock. A genuine version must be what its key
-// shows, because what is newer has gone before it: anything else that shows up there would
-// count as the snapshot once the genuine one is gone.
+// empty one says why it must stay, or that it is gone. What we may not ask about stays.
 func (c *Collector) recheck(ctx context.Context, d retention.Decision, then store.Object) (result Result, why string, until time.Time, err error) {
 	result, why, until, err = c.verdict(ctx, d, then)
-	if errors.Is(err, store.ErrForbidden) { // what we may not ask about counts as protected
+	if errors.Is(err, store.ErrForbidden) {
 		return Blocked, err.Error(), time.Time{}, nil
 	}
 	return result, why, until, err
 }
 
+// verdict is recheck with all errors.
+//
+// A marker has no content to ask about and no lock. A genuine version must be what its key
+// shows, because what is newer has gone before it: anything else that shows up there would
+// count as the snapshot once the genuine one is gone.
 func (c *Collector) verdict(ctx context.Context, d retention.Decision, then store.Object) (result Result, why string, until time.Time, err error) {
 	v := address(d.Ref)
 	switch d.Kind {

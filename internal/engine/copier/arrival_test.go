@@ -165,3 +165,23 @@ func TestOfTwoThatWouldHaveTheSameNameOneStaysBehind(t *testing.T) {
 	}
 	to.wantCopies(full(10, 0), delta(11, 20, 1))
 }
+
+func TestLargeObjectsAreReadInRangesOfBoundedSize(t *testing.T) {
+	from, to := newBucket(t, storetest.S3Like()), newBucket(t, storetest.S3Like())
+	name := full(10, 0)
+	body := bytes.Repeat([]byte("0123456789abcdef"), 64<<10) // 1 MiB
+	from.raw(v2(oldHome, name), body)
+	f := storetest.NewFaulty(from.Memory)
+	o := from.options()
+	o.Parallel, o.Ranges = 64, 8 // 256 KiB for each
+	mustRun(t, newCopier(t, f, apart{to.Memory}, o))
+	opens := 0
+	for _, c := range f.Calls() {
+		if c.Op == storetest.OpOpen && c.Key == v2(oldHome, name) {
+			opens++
+		}
+	}
+	if got := to.Versions(v2(newHome, name)); opens != 4 || len(got) != 1 || got[0].Size != int64(len(body)) {
+		t.Errorf("read with %d requests into %+v, want 4 requests and all bytes", opens, got)
+	}
+}

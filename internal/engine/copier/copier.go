@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/engine/fetch"
 	"druid.internal/druid/internal/store"
 )
 
@@ -55,8 +56,19 @@ type Options struct {
 	Progress func(stage string, done, total int64)
 }
 
-// defaultParallel is the original's.
-const defaultParallel = 10
+const (
+	// defaultParallel is the original's.
+	defaultParallel = 10
+	// streamMemory is what all ranged requests of all streamed objects may hold together, in
+	// bytes. What the store needs for its uploads comes on top.
+	streamMemory = 128 << 20
+)
+
+// rangeBytes is the size of one ranged request within streamMemory.
+func (o Options) rangeBytes() int64 {
+	n := int64(streamMemory / (max(o.Parallel, 1) * max(o.Ranges, 1)))
+	return min(max(n, 256<<10), fetch.DefaultRangeBytes)
+}
 
 // The errors a caller branches on.
 var (

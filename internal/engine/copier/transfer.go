@@ -124,7 +124,7 @@ func (x *execution) inside(ctx context.Context, s Step, o timeline.Object, item 
 // stream moves the bytes through us. The object appears only if they are as many as listed and
 // have the digest the manifest tells.
 func (x *execution) stream(ctx context.Context, s Step, o timeline.Object, item *Item) error {
-	body, err := fetch.Open(ctx, x.c.from.Store, version(o), fetch.Options{Size: o.Size, Digest: s.Digest, Parallel: x.c.opts.Ranges, OnRead: x.sent})
+	body, err := fetch.Open(ctx, x.c.from.Store, version(o), fetch.Options{Size: o.Size, Digest: s.Digest, Parallel: x.c.opts.Ranges, RangeBytes: x.c.opts.rangeBytes(), OnRead: x.sent})
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (x *execution) settle(ctx context.Context, s Step, item *Item, there []stor
 
 // measure reads an object whole and returns its digest.
 func (x *execution) measure(ctx context.Context, from store.Reader, v store.Version, size int64) (snapshot.Digest, error) {
-	body, err := fetch.Open(ctx, from, v, fetch.Options{Size: size, Parallel: x.c.opts.Ranges})
+	body, err := fetch.Open(ctx, from, v, fetch.Options{Size: size, Parallel: x.c.opts.Ranges, RangeBytes: x.c.opts.rangeBytes()})
 	if err != nil {
 		return snapshot.Digest{}, err
 	}
