@@ -1,6 +1,7 @@
 package restorer
 
 import (
+	"druid.internal/druid/internal/engine/enginetest"
 	"errors"
 	"io"
 	"os"
@@ -17,7 +18,7 @@ import (
 )
 
 // buckets are the forms in which the same history is stored.
-var buckets = map[string]func(*testing.T) *storetest.Memory{"of the original": original, "native": native}
+var buckets = map[string]func(*testing.T) *storetest.Memory{"of the original": enginetest.Original, "native": enginetest.Native}
 
 func only(t *testing.T, m *storetest.Memory, part string) store.Version {
 	t.Helper()
@@ -66,7 +67,7 @@ func TestAnUndamagedBucketRestoresToTheHashOfTheSource(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := res.Restored.HashKV; got.Hash != wantHash(t) || got.Revision != 871 || len(res.Damaged) > 0 {
+			if got := res.Restored.HashKV; got.Hash != enginetest.WantHash(t) || got.Revision != 871 || len(res.Damaged) > 0 {
 				t.Errorf("got %+v, damaged %v", got, res.Damaged)
 			}
 		})
@@ -111,11 +112,11 @@ func TestNoDamageGivesAWrongRestore(t *testing.T) {
 			m.Replace(only(t, m, "Full-"), content(t, m, only(t, m, "Incr-00000205")))
 		}},
 		"a foreign object lies among them": {survive: true, do: func(t *testing.T, m *storetest.Memory) {
-			put(t, m, prefix+"/v2/notes.txt", []byte("hello"))
-			put(t, m, prefix+"/v2/Incr-00000872-00000871-1795164999.gz", []byte("impossible range"))
+			enginetest.Put(t, m, enginetest.Prefix+"/v2/notes.txt", []byte("hello"))
+			enginetest.Put(t, m, enginetest.Prefix+"/v2/Incr-00000872-00000871-1795164999.gz", []byte("impossible range"))
 		}},
-		"another cluster's prefix begins with ours": {survive: true, do: func(t *testing.T, m *storetest.Memory) {
-			put(t, m, prefix+"-2/v2/Full-00000000-00009999-1795164999.gz", []byte("not ours"))
+		"another cluster's enginetest.Prefix begins with ours": {survive: true, do: func(t *testing.T, m *storetest.Memory) {
+			enginetest.Put(t, m, enginetest.Prefix+"-2/v2/Full-00000000-00009999-1795164999.gz", []byte("not ours"))
 		}},
 		"every object is hidden by a delete marker": {survive: true, do: func(t *testing.T, m *storetest.Memory) {
 			for _, part := range []string{"Full-", "Incr-00000205", "Incr-00000857"} {
@@ -156,7 +157,7 @@ func TestNoDamageGivesAWrongRestore(t *testing.T) {
 func checkOutcome(t *testing.T, dir string, res *Result, err error) {
 	t.Helper()
 	if err == nil {
-		if res.Restored.HashKV.Hash != wantHash(t) || res.Restored.Revision != 871 {
+		if res.Restored.HashKV.Hash != enginetest.WantHash(t) || res.Restored.Revision != 871 {
 			t.Errorf("a wrong restore: %+v", res.Restored.HashKV)
 		}
 		return
@@ -196,12 +197,12 @@ func TestNoFlippedBitGivesAWrongRestore(t *testing.T) {
 }
 
 func TestAnOlderBaseReplacesADamagedNewerOne(t *testing.T) {
-	m := native(t)
+	m := enginetest.Native(t)
 	// A newer full that ends where the deltas end, and is garbage.
-	newer := mustName("Full-00000000-00000871-1795165000.gz")
-	put(t, m, key(newer), []byte("garbage"))
-	manifest := snapshot.Manifest{Version: 1, Snapshot: newer.String(), Lineage: history, Digest: snapshot.Digest{1}, Size: 7, LastRevision: 871, Latest: newer.CreatedAt()}
-	put(t, m, snapshot.SnapshotKey(prefix, newer).Manifest().String(), manifest.Encode())
+	newer := enginetest.MustName("Full-00000000-00000871-1795165000.gz")
+	enginetest.Put(t, m, enginetest.Key(newer), []byte("garbage"))
+	manifest := snapshot.Manifest{Version: 1, Snapshot: newer.String(), Lineage: enginetest.History, Digest: snapshot.Digest{1}, Size: 7, LastRevision: 871, Latest: newer.CreatedAt()}
+	enginetest.Put(t, m, snapshot.SnapshotKey(enginetest.Prefix, newer).Manifest().String(), manifest.Encode())
 	var reasons []string
 	res, err := restore(t, m, func(q *Request) {
 		q.Replanned = func(reason string, next Plan) { reasons = append(reasons, reason) }
@@ -209,7 +210,7 @@ func TestAnOlderBaseReplacesADamagedNewerOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Restored.HashKV.Hash != wantHash(t) || res.Plan.Base.Name() != full204 {
+	if res.Restored.HashKV.Hash != enginetest.WantHash(t) || res.Plan.Base.Name() != enginetest.Full204 {
 		t.Errorf("restored %+v from %s", res.Restored.HashKV, res.Plan.Base.Name())
 	}
 	if len(reasons) != 1 || !strings.Contains(reasons[0], newer.String()) || len(res.Damaged) != 1 {
@@ -218,7 +219,7 @@ func TestAnOlderBaseReplacesADamagedNewerOne(t *testing.T) {
 }
 
 func TestAGapNamesTheMissingRevisions(t *testing.T) {
-	m := native(t)
+	m := enginetest.Native(t)
 	m.Lose(only(t, m, "Incr-00000205"))
 	_, err := restore(t, m, nil)
 	var loss *restoreplan.LossError
@@ -237,7 +238,7 @@ func TestAGapNamesTheMissingRevisions(t *testing.T) {
 func TestAnOutageIsNeverReadAsAnEmptyBucket(t *testing.T) {
 	for _, op := range []storetest.Op{storetest.OpList, storetest.OpOpen} {
 		t.Run(string(op), func(t *testing.T) {
-			f := storetest.NewFaulty(native(t))
+			f := storetest.NewFaulty(enginetest.Native(t))
 			f.Inject(storetest.Fail(store.ErrUnreachable).On(op, "").Always())
 			var dir string
 			_, err := restore(t, f, func(q *Request) { dir = q.Dir })
@@ -250,7 +251,7 @@ func TestAnOutageIsNeverReadAsAnEmptyBucket(t *testing.T) {
 }
 
 func TestAStreamThatBreaksCondemnsNoObject(t *testing.T) {
-	f := storetest.NewFaulty(native(t))
+	f := storetest.NewFaulty(enginetest.Native(t))
 	f.Inject(storetest.Cut(100).On(storetest.OpOpen, "Full-").After(1).Always())
 	_, err := restore(t, f, nil)
 	var bad *replay.ObjectError
@@ -262,7 +263,7 @@ func TestAStreamThatBreaksCondemnsNoObject(t *testing.T) {
 func TestAFullDiskLeavesTheOldStateIntact(t *testing.T) {
 	// The directory that is to be replaced is on a disk without room: a file stands where the
 	// scratch directory should be.
-	m := native(t)
+	m := enginetest.Native(t)
 	var dir string
 	res, err := restore(t, m, func(q *Request) {
 		dir = q.Dir
@@ -282,16 +283,16 @@ func TestTargetsStopWhereTheyShould(t *testing.T) {
 		"a revision inside a delta":    {restoreplan.AtRevision(500), 500},
 		"the last revision of a delta": {restoreplan.AtRevision(856), 856},
 		"the revision of the full":     {restoreplan.AtRevision(204), 204},
-		"a snapshot":                   {restoreplan.Snapshot(delta856), 856},
+		"a snapshot":                   {restoreplan.Snapshot(enginetest.Delta856), 856},
 		"a time after everything":      {restoreplan.AtTime(time.Unix(1895164965, 0)), 871},
-		"a time between two deltas":    {restoreplan.AtTime(delta856.CreatedAt().Add(2 * time.Second)), 856},
+		"a time between two deltas":    {restoreplan.AtTime(enginetest.Delta856.CreatedAt().Add(2 * time.Second)), 856},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res, err := restore(t, native(t), func(q *Request) { q.From.Target = c.target })
+			res, err := restore(t, enginetest.Native(t), func(q *Request) { q.From.Target = c.target })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if res.Restored.Reached != c.want || res.Lineage.Fork != c.want || res.Lineage.Parent != history.ID {
+			if res.Restored.Reached != c.want || res.Lineage.Fork != c.want || res.Lineage.Parent != enginetest.History.ID {
 				t.Errorf("reached %d, lineage %+v, want %d", res.Restored.Reached, res.Lineage, c.want)
 			}
 			id, err := datadir.ReadIdentity(res.Dir)
