@@ -185,3 +185,16 @@ func TestLargeObjectsAreReadInRangesOfBoundedSize(t *testing.T) {
 		t.Errorf("read with %d requests into %+v, want 4 requests and all bytes", opens, got)
 	}
 }
+
+func TestWhatTheStoreMayNotCopyIsStreamed(t *testing.T) {
+	from, to := source(t, storetest.S3Like(), lineageA), newBucket(t, storetest.S3Like())
+	f := storetest.NewFaulty(to.Memory)
+	f.Inject(storetest.Fail(store.ErrForbidden).On(storetest.OpCopy, "").Always())
+	o := from.options()
+	o.Parallel = 1
+	r := mustRun(t, newCopier(t, from.Memory, f, o))
+	if n := f.Count(storetest.OpCopy); n != 1 || r.Items[0].How != Streamed {
+		t.Errorf("the store was asked %d times and the first object was copied %s, want once and %s", n, r.Items[0].How, Streamed)
+	}
+	to.wantCopies(streams...)
+}

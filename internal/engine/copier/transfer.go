@@ -81,7 +81,8 @@ func (x *execution) transfer(ctx context.Context, s Step, item *Item) error {
 	candidates := s.snap.Candidates()
 	if len(candidates) == 1 && x.serverSide.Load() {
 		err := x.inside(ctx, s, candidates[0], item)
-		if !errors.Is(err, store.ErrUnsupported) {
+		// Who may write to the destination may perhaps not read the source; we may.
+		if !errors.Is(err, store.ErrUnsupported) && !errors.Is(err, store.ErrForbidden) {
 			return x.named(ctx, candidates[0], err)
 		}
 		x.serverSide.Store(false)
