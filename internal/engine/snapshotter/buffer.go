@@ -35,6 +35,7 @@ type buffer struct {
 type cutDelta struct {
 	*codec.Delta
 	number int
+	bytes  int64         // before packing, when it was cut: the delta itself belongs to the uploader
 	sealed *codec.Sealed // once its upload was begun
 }
 
@@ -112,7 +113,7 @@ func (b *buffer) held() int64 {
 		n = b.open.ContentSize()
 	}
 	for _, d := range b.queue {
-		n += d.ContentSize()
+		n += d.bytes
 	}
 	return n
 }
@@ -132,7 +133,7 @@ func (b *buffer) cutLocked() {
 		return
 	}
 	b.cuts++
-	b.queue = append(b.queue, &cutDelta{Delta: b.open, number: b.cuts})
+	b.queue = append(b.queue, &cutDelta{Delta: b.open, number: b.cuts, bytes: b.open.ContentSize()})
 	b.open = nil
 }
 

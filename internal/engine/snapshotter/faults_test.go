@@ -20,6 +20,7 @@ import (
 )
 
 func TestTroubleWithTheStoreCostsNoEvent(t *testing.T) {
+	t.Parallel()
 	for name, faults := range map[string][]storetest.Fault{
 		"deltas refused":        {storetest.Fail(store.ErrUnreachable).On(storetest.OpPut, "Incr-").For(5)},
 		"deltas torn":           {storetest.Tear(10).On(storetest.OpPut, "Incr-").For(3)},
@@ -64,6 +65,7 @@ func TestTroubleWithTheStoreCostsNoEvent(t *testing.T) {
 }
 
 func TestAnOutageIsNotAnEmptyBucket(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	last := e.put(10)
 	r := start(t, config(e, s))
@@ -89,6 +91,7 @@ func TestAnOutageIsNotAnEmptyBucket(t *testing.T) {
 }
 
 func TestADeathAtAnyStoreOperationLeavesAGaplessBackup(t *testing.T) {
+	t.Parallel()
 	for name, withData := range map[string]bool{"with a data directory": true, "without a data directory": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,6 +218,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestATruncatedSourceLeavesNoObject(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		compression snapshot.Compression
 		keep        int64
@@ -263,6 +267,7 @@ func TestATruncatedSourceLeavesNoObject(t *testing.T) {
 }
 
 func TestTheWatchIsDrainedWhileAnUploadHangs(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	faulty := storetest.NewFaulty(s)
 	blocked, release := make(chan struct{}), make(chan struct{})
@@ -299,6 +304,7 @@ func TestTheWatchIsDrainedWhileAnUploadHangs(t *testing.T) {
 }
 
 func TestWhatWaitsForItsUploadIsBounded(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	faulty := storetest.NewFaulty(s)
 	faulty.Inject(storetest.Fail(store.ErrUnreachable).On(storetest.OpPut, "/Incr-").For(20))
@@ -362,6 +368,7 @@ func current(t *testing.T, r *running) *session {
 }
 
 func TestARequestEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	e.put(5)
 	faulty := storetest.NewFaulty(s)
@@ -394,6 +401,7 @@ func TestARequestEndsWithItsContext(t *testing.T) {
 }
 
 func TestStoppingUploadsWhatIsBuffered(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	cfg := config(e, s)
 	cfg.DeltaPeriod = time.Hour

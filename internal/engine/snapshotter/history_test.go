@@ -22,6 +22,7 @@ import (
 )
 
 func TestASecondWriterIsRefusedUntilItTakesOver(t *testing.T) {
+	t.Parallel()
 	for name, profile := range map[string]storetest.Profile{
 		"a store that refuses to overwrite": storetest.S3Like(),
 		"a store that only keeps versions":  storetest.CephLike(),
@@ -72,6 +73,7 @@ func TestASecondWriterIsRefusedUntilItTakesOver(t *testing.T) {
 }
 
 func TestOverlappingDeltasOfTwoLeadersStayRestorable(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	e.put(5)
 	a := start(t, config(e, s))
@@ -98,6 +100,7 @@ func TestOverlappingDeltasOfTwoLeadersStayRestorable(t *testing.T) {
 }
 
 func TestHistoryThatEtcdHasForgottenIsToldAndMadeWhole(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	cfg := config(e, s)
 	r := start(t, cfg)
@@ -133,6 +136,7 @@ func TestHistoryThatEtcdHasForgottenIsToldAndMadeWhole(t *testing.T) {
 }
 
 func TestAWatchThatEtcdCutsIsNeverASilentGap(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	cfg := config(e, s)
 	broken := &watchBreaker{next: make(chan error, 8)}
@@ -196,6 +200,7 @@ func (b breaking) WatchAll(ctx context.Context, from snapshot.Revision, pace mem
 }
 
 func TestAnEtcdThatWentBackBeginsANewLineage(t *testing.T) {
+	t.Parallel()
 	before, s := newEtcd(t), memory()
 	data := &memoryIdentity{}
 	cfg := config(before, s)
@@ -239,6 +244,7 @@ func TestAnEtcdThatWentBackBeginsANewLineage(t *testing.T) {
 }
 
 func TestAnEtcdThatGoesBackWhileBackedUpIsNotContinued(t *testing.T) {
+	t.Parallel()
 	before, after, s := newEtcd(t), newEtcd(t), memory()
 	cfg := config(before, s)
 	before.put(40)
@@ -271,6 +277,7 @@ func TestAnEtcdThatGoesBackWhileBackedUpIsNotContinued(t *testing.T) {
 }
 
 func TestAnotherClusterIsRefused(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	e.put(5)
 	r := start(t, config(e, s))
@@ -295,6 +302,7 @@ func TestAnotherClusterIsRefused(t *testing.T) {
 }
 
 func TestABucketOfTheOriginalIsContinuedByALineageOfItsOwn(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	for _, key := range []string{"Full-00000000-00000002-1500000000.gz", "Incr-00000003-00000004-1500000020.gz"} {
 		if _, err := s.Put(t.Context(), prefix+"/v2/"+key, strings.NewReader("old"), store.PutOptions{}); err != nil {
@@ -315,6 +323,7 @@ func TestABucketOfTheOriginalIsContinuedByALineageOfItsOwn(t *testing.T) {
 }
 
 func TestNamesAndContentOfTheOriginalsFormat(t *testing.T) {
+	t.Parallel()
 	for _, packing := range []snapshot.Compression{snapshot.None, snapshot.Gzip, snapshot.Zlib, snapshot.LZW} {
 		t.Run("packing"+string(packing), func(t *testing.T) {
 			t.Parallel()
@@ -322,6 +331,7 @@ func TestNamesAndContentOfTheOriginalsFormat(t *testing.T) {
 			cfg := config(e, s)
 			cfg.Format, cfg.Compression, cfg.DeltaCompression = codec.V2JSON, packing, packing
 			cfg.Now = func() time.Time { return time.Unix(1565021494, 0) }
+			cfg.DeltaPeriod = time.Hour
 			r := start(t, cfg)
 			until(t, s, "a full", func(c *catalog.Catalog) bool { return len(c.Listing.Manifests) == 1 })
 			e.put(3)
@@ -386,8 +396,10 @@ func TestNamesAndContentOfTheOriginalsFormat(t *testing.T) {
 }
 
 func TestARestartContinuesWhereTheBucketEnds(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	cfg := config(e, s)
+	cfg.DeltaPeriod = time.Hour
 	r := start(t, cfg)
 	r.full(false)
 	e.put(10)
@@ -408,6 +420,7 @@ func TestARestartContinuesWhereTheBucketEnds(t *testing.T) {
 }
 
 func TestLeaseTimesTravelWithNativeDeltas(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	r := start(t, config(e, s))
 	r.full(false)

@@ -2,15 +2,19 @@ package snapshotter
 
 import (
 	"testing"
+	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
 )
 
 func TestEveryEventIsInTheBucketExactlyOnce(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	e.put(20)
-	r := start(t, config(e, s))
+	cfg := config(e, s)
+	cfg.DeltaPeriod = time.Hour // only those asked for
+	r := start(t, cfg)
 	for range 5 {
 		e.put(30)
 		r.delta()
@@ -60,8 +64,11 @@ func TestEveryEventIsInTheBucketExactlyOnce(t *testing.T) {
 }
 
 func TestAnEmptyEtcdHasAFullAndNoDelta(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
-	r := start(t, config(e, s))
+	cfg := config(e, s)
+	cfg.DeltaPeriod = time.Hour
+	r := start(t, cfg)
 	c := until(t, s, "a full with its manifest", func(c *catalog.Catalog) bool { return len(c.Listing.Manifests) > 0 })
 	if d := r.delta(); d != nil {
 		t.Fatalf("delta %s of nothing", d.Key.Name)
@@ -77,6 +84,7 @@ func TestAnEmptyEtcdHasAFullAndNoDelta(t *testing.T) {
 }
 
 func TestAFinalFullIsTakenOnceUntilSomethingChanges(t *testing.T) {
+	t.Parallel()
 	e, s := newEtcd(t), memory()
 	e.put(3)
 	cfg := config(e, s)
