@@ -3,6 +3,7 @@ package datadir
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -175,7 +176,6 @@ func stateAt(events []*mvccpb.Event, rev snapshot.Revision) string {
 
 // recordsOf turns events into records; received is the receive time of every revision.
 func recordsOf(t testing.TB, events []*mvccpb.Event, received func(rev int64) int64) []codec.Record {
-	t.Helper()
 	var rs []codec.Record
 	for _, e := range events {
 		kv := *e.Kv
@@ -403,4 +403,10 @@ func valueOf(stored []byte) []byte {
 		panic(err)
 	}
 	return kv.Value
+}
+
+// trailed appends the SHA-256 as etcd does.
+func trailed(b []byte) []byte {
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
 }

@@ -43,10 +43,10 @@ func intake(ctx context.Context, r io.Reader, f io.Writer, progress func(total i
 			total += int64(n)
 			if n > 0 {
 				full <- b[:n] // never blocks: there are no more buffers than places
+				progress(total)
 			}
 			switch err {
 			case nil:
-				progress(total)
 			case io.EOF, io.ErrUnexpectedEOF:
 				return nil
 			default:

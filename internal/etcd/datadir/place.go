@@ -20,6 +20,7 @@ import (
 type place struct {
 	dir, part string
 	lock      *os.File
+	renames   bool // never exchange
 }
 
 // openPlace takes the lock. A symbolic link is followed: what it points to is replaced.
@@ -126,7 +127,7 @@ func (p *place) settleAside(aside []string) error {
 		if len(aside) > 1 {
 			return fmt.Errorf("%s is missing and there are %d directories set aside: rename the right one of %q to it", p.dir, len(aside), aside)
 		}
-		if err := os.Rename(aside[0], p.dir); err != nil {
+		if err := rename(aside[0], p.dir); err != nil {
 			return fmt.Errorf("put the old data directory back: %w", err)
 		}
 		return syncDir(filepath.Dir(p.dir))
@@ -186,7 +187,7 @@ func (p *place) inspect() (old bool, err error) {
 func (p *place) replace(old bool, at func(step) error) error {
 	parent := filepath.Dir(p.dir)
 	if !old { // there is none, or an empty one, which a rename replaces
-		if err := os.Rename(p.part, p.dir); err != nil {
+		if err := rename(p.part, p.dir); err != nil {
 			return err
 		}
 		if err := at(replaced); err != nil {
@@ -220,6 +221,9 @@ func (p *place) replace(old bool, at func(step) error) error {
 // exchange swaps the old and the new directory, at once where the file system can.
 func (p *place) exchange(at func(step) error) (undo func() error, err error) {
 	swap := func() error { return exchangeNames(p.part, p.dir) }
+	if p.renames {
+		return p.renameBoth(at)
+	}
 	if err = swap(); err == nil {
 		return swap, nil
 	}
@@ -240,18 +244,18 @@ func (p *place) renameBoth(at func(step) error) (undo func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Rename(p.dir, aside); err != nil {
+	if err := rename(p.dir, aside); err != nil {
 		os.Remove(aside)
 		return nil, fmt.Errorf("set the old data directory aside: %w", err)
 	}
-	back := func() error { return os.Rename(aside, p.dir) }
+	back := func() error { return rename(aside, p.dir) }
 	if err := at(setAside); err != nil {
 		return nil, errors.Join(err, back())
 	}
-	if err := os.Rename(p.part, p.dir); err != nil {
+	if err := rename(p.part, p.dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("put the new data directory in its place: %w", err), back())
 	}
-	return func() error { return errors.Join(os.Rename(p.dir, p.part), back()) }, nil
+	return func() error { return errors.Join(rename(p.dir, p.part), back()) }, nil
 }
 
 // Recover brings dir into a definite state after a restore was interrupted: data set aside is
@@ -264,6 +268,14 @@ func Recover(dir string) error {
 	}
 	defer p.close()
 	return p.recover()
+}
+
+// rename is os.Rename without its refusal to replace an empty directory, which the system allows.
+func rename(from, to string) error {
+	if err := unix.Rename(from, to); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
 }
 
 // syncTree syncs every file and directory below root, and root.

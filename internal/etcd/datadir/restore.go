@@ -14,7 +14,8 @@ type Target struct {
 	Member    Membership
 	Identity  *Identity // written beside the data, with the revision reached as its fork; nil: none
 
-	at func(step) error // tests stop here
+	at      func(step) error // tests stop here
+	renames bool             // tests do without the exchange of names
 }
 
 // Restored is what Restore made.
@@ -62,6 +63,7 @@ func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored,
 		return nil, err
 	}
 	defer p.close()
+	p.renames = t.renames
 	if err := t.at(locked); err != nil {
 		return nil, err
 	}

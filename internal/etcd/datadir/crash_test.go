@@ -1,0 +1,319 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"golang.org/x/sys/unix"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The crash tests restore in another process, which is this test binary again, told by these
+// variables what to do.
+const (
+	crashDir  = "DATADIR_CRASH_DIR"  // restore here
+	crashStep = "DATADIR_CRASH_STEP" // and kill the process at this step
+	crashSwap = "DATADIR_CRASH_SWAP" // "renames": as if the file system could not exchange names
+	crashSize = "DATADIR_CRASH_SIZE" // no file may grow beyond so many bytes
+)
+
+var allSteps = []step{locked, recovered, staged, rebuilt, wrapped, identified, synced, setAside, replaced, durable, cleaned}
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(crashDir)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if os.Getenv(crashSize) != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100 << 10, Max: 100 << 10}); err != nil {
+			panic(err)
+		}
+	}
+	t := Target{Dir: dir, Overwrite: true, Member: solo, Identity: &Identity{Lineage: snapshot.Lineage{ID: "new"}}}
+	t.renames = os.Getenv(crashSwap) == "renames"
+	t.at = func(s step) error {
+		if string(s) == os.Getenv(crashStep) {
+			unix.Kill(os.Getpid(), unix.SIGKILL)
+			select {}
+		}
+		return nil
+	}
+	_, err := Restore(context.Background(), lifeSource(), Options{}, t)
+	if err != nil {
+		os.Stderr.WriteString(err.Error())
+		if errors.Is(err, unix.EFBIG) {
+			os.Exit(3)
+		}
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// lifeSource is a source that needs no testing.TB.
+func lifeSource() Source {
+	records := story(nil, life)
+	return Source{Deltas: []Delta{deltaOf("life", records)}}
+}
+
+func restoreInChild(t *testing.T, env ...string) (exit int, killed bool, output string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return cmd.ProcessState.ExitCode(), status.Signaled(), string(out)
+}
+
+// oldDir makes a data directory with something in it.
+func oldDir(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "member", "snap", "db"), []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "member", "druid-lineage.json"), []byte(`{"lineage":{"id":"old"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// which tells what lies under the name: "old", "new" or "none"; anything halfway fails the test.
+func which(t *testing.T, dir string) string {
+	t.Helper()
+	id, err := ReadIdentity(dir)
+	if errors.Is(err, ErrNoIdentity) {
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			return "none"
+		}
+		t.Fatalf("%s exists without an identity", dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id.Lineage.ID == "new" {
+		db, err := OpenDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.Check(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if db.Revision() != 9 {
+			t.Fatalf("the new directory is at revision %d", db.Revision())
+		}
+		if _, _, err := WALIdentity(dir); err != nil {
+			t.Fatal(err)
+		}
+	} else if b, err := os.ReadFile(databasePath(dir)); err != nil || string(b) != "precious" {
+		t.Fatalf("the old directory holds %q, %v", b, err)
+	}
+	return string(id.Lineage.ID)
+}
+
+func siblings(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// UB App. C 23: a restore interrupted at every step.
+func TestAKilledRestoreLeavesTheOldOrTheNewDirectory(t *testing.T) {
+	for _, existing := range []string{"old", "none"} {
+		for _, swap := range []string{"exchange", "renames"} {
+			for i, s := range allSteps {
+				if s == setAside && (swap == "exchange" || existing == "none") || s == cleaned && existing == "none" {
+					continue // there is no such step
+				}
+				t.Run(strings.Join([]string{existing, swap, string(s)}, " "), func(t *testing.T) {
+					dir := filepath.Join(t.TempDir(), "data")
+					if existing == "old" {
+						oldDir(t, dir)
+					}
+					env := []string{crashDir + "=" + dir, crashSwap + "=" + swap}
+					if _, killed, out := restoreInChild(t, append(env, crashStep+"="+string(s))...); !killed {
+						t.Fatalf("the process was not killed: %s", out)
+					}
+					want := existing
+					if i >= indexOf(replaced) {
+						want = "new"
+					}
+					if s != setAside {
+						if got := which(t, dir); got != want {
+							t.Errorf("after the crash the directory is %s, want %s", got, want)
+						}
+					}
+					if err := Recover(dir); err != nil {
+						t.Fatal(err)
+					}
+					if got := which(t, dir); got != want {
+						t.Errorf("after Recover the directory is %s, want %s", got, want)
+					}
+					wantNames := []string{"data"}
+					if want == "none" {
+						wantNames = nil
+					}
+					if diff := cmp.Diff(wantNames, siblings(t, dir)); diff != "" {
+						t.Errorf("beside the directory (-want +got):\n%s", diff)
+					}
+					if exit, _, out := restoreInChild(t, env...); exit != 0 {
+						t.Fatalf("the next restore failed: %s", out)
+					}
+					if got := which(t, dir); got != "new" {
+						t.Errorf("after the next restore the directory is %s", got)
+					}
+					if diff := cmp.Diff([]string{"data"}, siblings(t, dir)); diff != "" {
+						t.Errorf("beside the directory (-want +got):\n%s", diff)
+					}
+				})
+			}
+		}
+	}
+}
+
+func indexOf(s step) int {
+	for i, other := range allSteps {
+		if other == s {
+			return i
+		}
+	}
+	return -1
+}
+
+// The steps before the replacement may also fail in an orderly way.
+func TestAFailedRestoreLeavesTheOldDirectory(t *testing.T) {
+	failure := errors.New("failure")
+	for _, renames := range []bool{false, true} {
+		for _, s := range allSteps[:indexOf(durable)] {
+			if s == setAside && !renames {
+				continue
+			}
+			dir := filepath.Join(t.TempDir(), "data")
+			oldDir(t, dir)
+			_, err := Restore(context.Background(), lifeSource(), Options{}, Target{Dir: dir, Overwrite: true, Member: solo, renames: renames,
+				Identity: &Identity{Lineage: snapshot.Lineage{ID: "new"}},
+				at: func(now step) error {
+					if now == s {
+						return failure
+					}
+					return nil
+				}})
+			if !errors.Is(err, failure) {
+				t.Errorf("%s: %v", s, err)
+			}
+			if got := which(t, dir); got != "old" {
+				t.Errorf("%s: the directory is %s", s, got)
+			}
+			if diff := cmp.Diff([]string{"data"}, siblings(t, dir)); diff != "" {
+				t.Errorf("%s: beside the directory (-want +got):\n%s", s, diff)
+			}
+		}
+	}
+}
+
+// A full disk, at the limit on the size of files: the write-ahead log, for one, does not fit.
+func TestAFullDiskLeavesTheOldDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	oldDir(t, dir)
+	exit, _, out := restoreInChild(t, crashDir+"="+dir, crashSize+"=1")
+	if exit != 3 {
+		t.Errorf("exit code %d, want 3 for a write beyond the limit: %s", exit, out)
+	}
+	if got := which(t, dir); got != "old" {
+		t.Errorf("the directory is %s", got)
+	}
+	if diff := cmp.Diff([]string{"data"}, siblings(t, dir)); diff != "" {
+		t.Errorf("beside the directory (-want +got):\n%s", diff)
+	}
+}
+
+func TestDataIsNotOverwrittenUnasked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	oldDir(t, dir)
+	if _, err := Restore(context.Background(), lifeSource(), Options{}, Target{Dir: dir, Member: solo}); !errors.Is(err, ErrExists) {
+		t.Errorf("%v, want ErrExists", err)
+	}
+	if got := which(t, dir); got != "old" {
+		t.Errorf("the directory is %s", got)
+	}
+	empty := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(context.Background(), lifeSource(), Options{}, Target{Dir: empty, Member: solo}); err != nil {
+		t.Errorf("an empty directory is in the way: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(context.Background(), lifeSource(), Options{}, Target{Dir: file, Overwrite: true, Member: solo}); !errors.Is(err, ErrExists) {
+		t.Errorf("%v, want ErrExists for a file", err)
+	}
+}
+
+func TestARunningEtcdAndARunningRestoreAreInTheWay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	startEtcd(t, dir)
+	_, err := Restore(context.Background(), lifeSource(), Options{}, Target{Dir: dir, Overwrite: true, Member: solo})
+	if !errors.Is(err, ErrBusy) {
+		t.Errorf("with an etcd: %v, want ErrBusy", err)
+	}
+	if _, err := OpenDir(dir); !errors.Is(err, ErrBusy) {
+		t.Errorf("reading: %v, want ErrBusy", err)
+	}
+	other := filepath.Join(t.TempDir(), "data")
+	_, err = Restore(context.Background(), lifeSource(), Options{}, Target{Dir: other, Member: solo, at: func(s step) error {
+		if s == rebuilt {
+			if err := Recover(other); !errors.Is(err, ErrBusy) {
+				t.Errorf("with a restore: %v, want ErrBusy", err)
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// What was set aside stays if somebody else made a directory under the name meanwhile.
+func TestADirectoryMadeMeanwhileDoesNotCostTheOldOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	oldDir(t, dir)
+	if _, killed, out := restoreInChild(t, crashDir+"="+dir, crashSwap+"=renames", crashStep+"="+string(setAside)); !killed {
+		t.Fatal(out)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Recover(dir); err != nil {
+		t.Fatal(err)
+	}
+	names := siblings(t, dir)
+	if len(names) != 2 || !strings.HasPrefix(names[1], "data.part-old-") {
+		t.Errorf("beside the directory: %q, want the old one still set aside", names)
+	}
+}
