@@ -115,7 +115,6 @@ func TestALargeDeltaStreamsInLittleMemory(t *testing.T) {
 				t.Fatalf("read %d bytes, want %d", d.ContentSize(), size)
 			}
 			t.Logf("peak %d MB of heap", mem.peak>>20)
-			t.Logf("peak %d MB of heap", mem.peak>>20)
 			if mem.peak == 0 || mem.peak > want {
 				t.Errorf("%d bytes of heap, want at most %d", mem.peak, want)
 			}

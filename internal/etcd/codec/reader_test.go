@@ -270,6 +270,7 @@ func TestWrongContentIsNamed(t *testing.T) {
 		"JSON: a put created in the future":  {asJSON(`{"etcdEvent":{"kv":{"key":"Zm9v","create_revision":4,"mod_revision":3,"version":1}}}`), is(ErrMalformed)},
 		"JSON: a revision with a leading 0":  {asJSON(`{"etcdEvent":{"kv":{"key":"Zm9v","create_revision":3,"mod_revision":03,"version":1}},"time":"2026-01-01T00:00:00Z"}`), is(ErrMalformed)},
 		"JSON: a line break in base64":       {asJSON(strings.Replace(event(7), "Zm9v", "Zm\n9v", 1)), is(ErrMalformed)},
+		"JSON: four line breaks in base64":   {asJSON(strings.Replace(event(7), "Zm9v", "Zm9v\n\n\n\n", 1)), is(ErrMalformed)},
 		"JSON: the 61st second":              {asJSON(strings.Replace(event(7), "00:00Z", "00:60Z", 1)), is(ErrMalformed)},
 		"JSON: a time out of range":          {asJSON(strings.Replace(event(7), "2026", "2999", 1)), is(ErrMalformed)},
 		"native: a gap":                      {native(nativeEvent(7), nativeEvent(9)), isGap},
@@ -281,7 +282,7 @@ func TestWrongContentIsNamed(t *testing.T) {
 		"native: an event of another type":   {native([]byte{4, tagType, 2, tagKV, 0}), is(ErrMalformed)},
 		"native: a huge length":              {native([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}), is(ErrMalformed)},
 		"native: a length that is too long":  {native([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}), is(ErrMalformed)},
-		"native: a length with a needless 0": {native([]byte{0x81, 0x00}), is(ErrMalformed)},
+		"native: a length with a needless 0": {native([]byte{0x8b, 0x00, tagKV, 9, tagKey, 1, 'k', tagCreate, 3, tagMod, 3, tagVersion, 1}), is(ErrMalformed)},
 		"native: fields out of order":        {native([]byte{11, tagKV, 9, tagKey, 1, 'k', tagMod, 3, tagCreate, 3, tagVersion, 1}), is(ErrMalformed)},
 		"native: a field twice":              {native([]byte{11, tagKV, 9, tagKey, 1, 'k', tagCreate, 3, tagMod, 3, tagMod, 3}), is(ErrMalformed)},
 		"native: an unknown field":           {native([]byte{13, tagKV, 11, tagKey, 1, 'k', tagCreate, 3, tagMod, 3, tagVersion, 1, 0x38, 1}), is(ErrMalformed)},
@@ -420,6 +421,34 @@ func TestBatchesStayValidUntilTheyAreReleased(t *testing.T) {
 		for _, b := range held {
 			b.Release()
 			b.Release()
+			if b.Records != nil || b.mem != nil {
+				t.Error("a released batch still reaches its memory")
+			}
 		}
+	}
+}
+
+func TestTheShapeOfTheOriginalIsScannedByHand(t *testing.T) {
+	content, err := os.ReadFile("testdata/original/Incr-00000205-00000856-1795165011")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &jsonReader{seq: &sequence{}}
+	m := newMemory(len(content))
+	scanned := 0
+	for rest := content; len(rest) > sha256.Size+1; scanned++ {
+		rest = rest[1:] // the bracket or a comma
+		size := elementSize(rest)
+		if used, fits := j.scan(rest, m); size <= 0 || used != size || !fits {
+			t.Fatalf("element %d: scanned %d bytes of %d", scanned, used, size)
+		}
+		rest = rest[size:]
+	}
+	largest := []byte(`{"etcdEvent":{"kv":{"key":"QQ==","create_revision":857,"mod_revision":857,"version":1,"lease":9223372036854775807}},"time":"2026-11-20T08:56:54Z"}`)
+	if used, _ := j.scan(largest, m); used != len(largest) {
+		t.Error("the largest id of a lease is not scanned")
+	}
+	if scanned < 652 {
+		t.Errorf("scanned %d elements, want at least one for each of 652 revisions", scanned)
 	}
 }
