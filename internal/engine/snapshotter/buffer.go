@@ -27,6 +27,7 @@ type buffer struct {
 	uploads  int               // number of the last cut that is in the bucket
 	failures int               // failed attempts so far
 	lastErr  error             // of the last failed attempt
+	waiting  bool              // add waits for room
 	broken   error             // why nothing more can be added
 	changed  chan struct{}     // closed at the next change of anything
 }
@@ -53,7 +54,8 @@ func (b *buffer) change() {
 func (b *buffer) await(ctx context.Context, ready func() bool) error {
 	for {
 		b.mu.Lock()
-		ok, changed := ready(), b.changed
+		ok := ready()
+		changed := b.changed
 		b.mu.Unlock()
 		if ok {
 			return nil
@@ -68,7 +70,16 @@ func (b *buffer) await(ctx context.Context, ready func() bool) error {
 
 // add takes a batch of the watch, waiting for room if need be.
 func (b *buffer) add(ctx context.Context, batch member.Batch) error {
-	if err := b.await(ctx, func() bool { return len(batch.Events) == 0 || b.held() < b.spill || b.broken != nil }); err != nil {
+	err := b.await(ctx, func() bool {
+		full := len(batch.Events) > 0 && b.held() >= b.spill && b.broken == nil
+		if full && !b.waiting {
+			b.waiting = true
+			b.change()
+		}
+		b.waiting = full
+		return !full
+	})
+	if err != nil {
 		return err
 	}
 	b.mu.Lock()
