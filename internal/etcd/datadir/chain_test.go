@@ -122,6 +122,9 @@ func TestBrokenChainsAreNamed(t *testing.T) {
 		"the first change of a transaction is missing": {
 			[]Delta{deltaOf("d", without(between(all, 5, 9), func(r codec.Record) bool { return r.Main == 5 && r.Sub == 0 }))}, Options{},
 			&OrderError{Source: "d", Revision: 5, Previous: 4, SubRevision: 1, WantedSubRevision: 0}},
+		"a change within a transaction is missing": {
+			[]Delta{deltaOf("d", between(changed(7, func(r *codec.Record) { r.Sub = 2 }), 5, 9))}, Options{},
+			&OrderError{Source: "d", Revision: 6, Previous: 6, SubRevision: 2, WantedSubRevision: 1}},
 		"a revision goes backwards": {
 			[]Delta{deltaOf("d", append(append([]codec.Record(nil), between(all, 5, 7)...), between(all, 6, 9)...))}, Options{},
 			&OrderError{Source: "d", Revision: 6, Previous: 7}},
@@ -365,6 +368,20 @@ func TestACancelledRebuildLeavesNothing(t *testing.T) {
 	}
 }
 
+// A disk that does not return what was written is noticed before the result gets its name.
+func TestABitFlippedBetweenWritingAndReadingBackIsFound(t *testing.T) {
+	records := story(t, life)
+	for name, at := range map[string]int64{"in a value": 2*boltfile.PageSize + 16 + 6*16 + 17 + 15, "in a key": 2*boltfile.PageSize + 16 + 6*16 + 8, "in the root bucket": -2*boltfile.PageSize + 10} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "out")
+			_, err := Rebuild(context.Background(), Source{Deltas: []Delta{deltaOf("d", records)}}, Options{beforeReadBack: func() { flip(t, out, at) }}, out)
+			if !errors.Is(err, ErrVerification) {
+				t.Errorf("%v, want ErrVerification", err)
+			}
+		})
+	}
+}
+
 // Whatever the memory, the same file comes out.
 func TestLittleMemoryChangesNothingButTheSpill(t *testing.T) {
 	var text strings.Builder
@@ -414,6 +431,30 @@ func TestLittleMemoryChangesNothingButTheSpill(t *testing.T) {
 	}
 }
 
+// Memory may run out when the table already knows keys that changed several times.
+func TestAChainIsFollowedAcrossTheBeginningOfTheSpill(t *testing.T) {
+	var text strings.Builder
+	for rev := 2; rev < 800; rev++ {
+		if rev < 300 {
+			fmt.Fprintf(&text, "%d put k%d\n", rev, rev%60)
+		} else {
+			fmt.Fprintf(&text, "%d put k%d, put n%d\n", rev, rev%60, rev)
+		}
+	}
+	src := Source{Deltas: []Delta{deltaOf("d", story(t, text.String()))}}
+	want, err := Rebuild(context.Background(), src, Options{}, filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Rebuild(context.Background(), src, Options{MemoryLimit: 48_000, unclamped: true}, filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.HashKV != want.HashKV || got.Keys != want.Keys || got.AbsentDeletes != 0 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func FuzzStoredRecordsAreParsedAsProtobufDoes(f *testing.F) {
 	kv, _ := (&mvccpb.KeyValue{Key: []byte("k"), Value: []byte("v"), CreateRevision: 3, ModRevision: 300, Version: 2, Lease: -5}).Marshal()
 	f.Add(kv)
@@ -442,4 +483,20 @@ func hasGroup(b []byte) bool {
 		}
 	}
 	return false
+}
+
+// flip inverts a bit of a file; a negative offset counts from its end.
+func flip(t *testing.T, path string, at int64) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at < 0 {
+		at += int64(len(b))
+	}
+	b[at] ^= 4
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -49,7 +49,8 @@ type Options struct {
 	// Progress, if set, is called from one goroutine at a time, often.
 	Progress func(Progress)
 
-	unclamped bool // tests use less memory than MinMemoryLimit
+	unclamped      bool   // tests use less memory than MinMemoryLimit
+	beforeReadBack func() // tests damage the file here
 }
 
 // The defaults of Options.
@@ -183,6 +184,9 @@ func (o Options) complete(out string) (Options, error) {
 	}
 	if o.ScratchDir == "" {
 		o.ScratchDir = filepath.Dir(out)
+	}
+	if o.beforeReadBack == nil {
+		o.beforeReadBack = func() {}
 	}
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}

@@ -13,6 +13,7 @@ import (
 // what was meant to be written. The chains of versions need not be judged again: they were, on
 // the same records, before these were written.
 func (r *rebuild) verify(ctx context.Context) error {
+	r.o.beforeReadBack()
 	synced := make(chan error, 1)
 	go func() { synced <- r.out.file.Sync() }()
 	err := r.readBack(ctx)
