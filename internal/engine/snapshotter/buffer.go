@@ -181,7 +181,7 @@ func (d *cutDelta) discard() {
 	if d.sealed != nil {
 		d.sealed.Close()
 	}
-	d.Discard()
+	_ = d.Discard() // a temporary file without a name
 }
 
 // failed tells those who wait for an upload that an attempt failed.
@@ -231,13 +231,6 @@ func (b *buffer) position() (next, known snapshot.Revision) {
 	return b.next, b.known
 }
 
-// idle reports that nothing is buffered.
-func (b *buffer) idle() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.open == nil && len(b.queue) == 0
-}
-
 // close makes everybody who waits return, and frees what is held.
 func (b *buffer) close(why error) {
 	b.mu.Lock()
@@ -249,7 +242,7 @@ func (b *buffer) close(why error) {
 	b.change()
 	b.mu.Unlock()
 	if open != nil {
-		open.Discard()
+		_ = open.Discard() // a temporary file without a name
 	}
 	for _, d := range queue {
 		d.discard()

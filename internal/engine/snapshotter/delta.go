@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/upload"
 	"druid.internal/druid/internal/etcd/codec"
 )
 
@@ -41,7 +42,7 @@ func (n *session) uploadDeltas(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case errors.Is(err, ErrOwned), errors.Is(err, ErrConflict), errors.Is(err, errBuffer):
+			case errors.Is(err, ErrOwned), errors.Is(err, upload.ErrConflict), errors.Is(err, errBuffer):
 				return err
 			}
 			n.log.Error("a delta was not uploaded, trying again", "error", err, "failures", failures)
@@ -76,7 +77,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 		return err
 	}
 	key := snapshot.SnapshotKey(n.cfg.Prefix, name)
-	if err := n.put(ctx, key.String(), d.sealed.Reader()); err != nil {
+	if _, err := upload.Put(ctx, n.cfg.Store, key.String(), d.sealed.Reader()); err != nil {
 		return fmt.Errorf("upload %s: %w", name, err)
 	}
 	if n.cfg.Format == codec.V2JSON { // a native delta carries its manifest in front

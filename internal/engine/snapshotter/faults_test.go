@@ -203,7 +203,7 @@ func (m shortened) Snapshot(ctx context.Context) (io.ReadCloser, string, error) 
 	if err != nil || m.left.Add(-1) < 0 {
 		return body, version, err
 	}
-	var r io.Reader = io.LimitReader(body, m.keep)
+	r := io.LimitReader(body, m.keep)
 	if m.err != nil {
 		r = io.MultiReader(r, failing{m.err})
 	}

@@ -2,16 +2,15 @@ package snapshotter
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/upload"
 	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/etcd/dbstream"
 	"druid.internal/druid/internal/etcd/member"
-	"druid.internal/druid/internal/store"
 )
 
 // takeFulls takes the fulls that are due, by the schedule or because something demands one, and
@@ -210,7 +209,7 @@ func (n *session) nextStamp() int64 {
 // stream moves etcd's database into the store: nothing is kept on disk, and whatever goes wrong
 // on the way makes the upload fail, so that only a complete and verified file gets a name.
 //
-//	etcd ─▶ dbstream (digest at the end, last revision) ─▶ compress ─▶ meter ─▶ store
+//	etcd ─▶ dbstream (digest at the end, last revision) ─▶ compress ─▶ store
 func (n *session) stream(ctx context.Context, m Member, st member.Status, name snapshot.Name) (snapshot.Manifest, error) {
 	body, storage, err := m.Snapshot(ctx)
 	if err != nil {
@@ -222,29 +221,16 @@ func (n *session) stream(ctx context.Context, m Member, st member.Status, name s
 	if err != nil {
 		return snapshot.Manifest{}, err
 	}
-	sum := sha256.New()
-	out := &meter{src: packed, sum: sum}
-	key := snapshot.SnapshotKey(n.cfg.Prefix, name).String()
-	_, err = n.cfg.Store.Put(ctx, key, out, store.PutOptions{})
+	written, err := upload.Put(ctx, n.cfg.Store, snapshot.SnapshotKey(n.cfg.Prefix, name).String(), packed)
 	body.Close()   // ends a read that is under way,
 	packed.Close() // for which this waits: from here on nobody reads content
-	var digest snapshot.Digest
-	sum.Sum(digest[:0])
+	switch {
+	case err != nil:
+		return snapshot.Manifest{}, err
+	case !content.Complete():
+		return snapshot.Manifest{}, fmt.Errorf("the store took %d bytes and left the rest unread", written.Size)
+	}
 	last, lastErr := content.LastRevision()
-	if err != nil {
-		if !content.Complete() || !out.complete {
-			return snapshot.Manifest{}, err // whatever is there, it is not a whole snapshot of ours
-		}
-		if !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrUnknownOutcome) {
-			return snapshot.Manifest{}, err
-		}
-		if err := n.settle(ctx, key, out.size, digest, err); err != nil {
-			return snapshot.Manifest{}, err
-		}
-	}
-	if !content.Complete() || !out.complete {
-		return snapshot.Manifest{}, fmt.Errorf("the store took %d bytes and left the rest unread", out.size)
-	}
 	if lastErr != nil {
 		last = name.Last
 		n.tell(Event{Code: RevisionUnknown, Revision: last, Text: fmt.Sprintf("%s: %v; its manifest tells the lower bound %d", name, lastErr, last)})
@@ -254,7 +240,7 @@ func (n *session) stream(ctx context.Context, m Member, st member.Status, name s
 	}
 	return snapshot.Manifest{
 		Version: snapshot.ManifestVersion, Snapshot: name.String(), Lineage: n.lineage,
-		Digest: digest, Size: out.size, ContentSize: content.Size(), LastRevision: last, Latest: n.cfg.Now().UTC(),
+		Digest: written.Digest, Size: written.Size, ContentSize: content.Size(), LastRevision: last, Latest: n.cfg.Now().UTC(),
 		ClusterID: st.ClusterID, MemberID: st.MemberID, EtcdVersion: st.Version, StorageVersion: storage, Writer: n.cfg.Writer,
 	}, nil
 }

@@ -99,6 +99,35 @@ func TestOverlappingDeltasOfTwoLeadersStayRestorable(t *testing.T) {
 	}
 }
 
+// racing is a member of a cluster that goes on, and is backed up by somebody else, while the
+// bucket is being read.
+type racing struct {
+	store.Store
+	during func()
+}
+
+func (r racing) List(ctx context.Context, prefix string, fn func(store.Object) error) error {
+	r.during()
+	return r.Store.List(ctx, prefix, fn)
+}
+
+func TestUploadsDuringTheStartAreNoWayBack(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	a := start(t, config(e, s))
+	a.full(false)
+	cfg := config(e, racing{s, func() {
+		e.put(3)
+		a.delta()
+	}})
+	b := start(t, cfg)
+	b.delta()
+	b.stop()
+	if b.events.has(RolledBack) || !b.events.has(LineageAdopted) {
+		t.Fatalf("events %v, want the lineage adopted", b.events.all)
+	}
+}
+
 func TestHistoryThatEtcdHasForgottenIsToldAndMadeWhole(t *testing.T) {
 	t.Parallel()
 	e, s := newEtcd(t), memory()
@@ -113,7 +142,7 @@ func TestHistoryThatEtcdHasForgottenIsToldAndMadeWhole(t *testing.T) {
 	lost := e.put(20)
 	e.compact(lost)
 	again := start(t, cfg)
-	c := until(t, s, "a full of what is left", func(c *catalog.Catalog) bool {
+	until(t, s, "a full of what is left", func(c *catalog.Catalog) bool {
 		_, chain, ok := newest(c)
 		return ok && chain.Base.Certain && chain.Base.Last >= lost
 	})
@@ -125,7 +154,7 @@ func TestHistoryThatEtcdHasForgottenIsToldAndMadeWhole(t *testing.T) {
 	if err := again.stop(); err != nil {
 		t.Fatal(err)
 	}
-	c = read(t, s)
+	c := read(t, s)
 	l, chain, _ := newest(c)
 	if chain.End != last || chain.Gap != nil || l.Newest != last {
 		t.Fatalf("the newest chain reaches %d (%v), want %d\n%v", chain.End, chain.Gap, last, names(c))

@@ -101,9 +101,9 @@ func refusal(current *catalog.OwnerRecord, id string) error {
 // stillOwner looks whether somebody has taken the prefix over. It costs one small request
 // before each upload, and keeps the time short in which two write at once. What cannot be
 // learned is no reason to stop backing up.
-func (s *session) stillOwner(ctx context.Context) error {
-	key := snapshot.OwnerKey(s.cfg.Prefix, s.owner.Number+1).String()
-	_, err := s.cfg.Store.Stat(ctx, store.Version{Key: key})
+func (n *session) stillOwner(ctx context.Context) error {
+	key := snapshot.OwnerKey(n.cfg.Prefix, n.owner.Number+1).String()
+	_, err := n.cfg.Store.Stat(ctx, store.Version{Key: key})
 	if err == nil {
 		return fmt.Errorf("%w: %s was written since; the new owner continues, stop this one", ErrOwned, key)
 	}

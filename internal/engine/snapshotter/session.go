@@ -59,11 +59,13 @@ func (s *Snapshotter) begin(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	rev, err := m.Revision(ctx)
+	cat, err := catalog.Read(ctx, s.cfg.Store, s.cfg.Prefix, catalog.Options{})
 	if err != nil {
 		return nil, err
 	}
-	cat, err := catalog.Read(ctx, s.cfg.Store, s.cfg.Prefix, catalog.Options{})
+	// After the catalog: another member's snapshotter may be uploading what etcd has just done,
+	// and an etcd asked earlier would seem to be behind the bucket.
+	rev, err := m.Revision(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (r reloading) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, er
 }
 
 func (r reloading) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: r.cfg.ServerName}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 func (r reloading) Clone() credentials.TransportCredentials { return r }
