@@ -36,6 +36,7 @@ type Step struct {
 	Action  Action             `json:"action"`
 	Why     string             `json:"why,omitempty"`
 
+	payload  snapshot.Digest // of what is behind the header, where only that tells one
 	snap     timeline.Snapshot
 	key      snapshot.Key  // at the destination
 	manifest store.Version // at the source, if there is one
@@ -117,8 +118,10 @@ func copyKey(s timeline.Snapshot, prefix string) snapshot.Key {
 func newStep(s timeline.Snapshot, prefix string) Step {
 	k := copyKey(s, prefix)
 	step := Step{From: s.Key.String(), Version: s.Version, To: k.String(), Kind: s.Name().Kind, Lineage: s.Lineage, Size: s.Size, snap: s, key: k}
-	if s.Manifest != nil {
-		step.Digest = s.Manifest.Digest // none where only a delta's own header tells
+	if s.Manifest != nil && s.Manifest == s.Header {
+		step.payload = s.Header.Digest // a header cannot tell the digest of what it is part of
+	} else if s.Manifest != nil {
+		step.Digest = s.Manifest.Digest
 	}
 	return step
 }

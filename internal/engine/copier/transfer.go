@@ -123,19 +123,23 @@ func (x *execution) inside(ctx context.Context, s Step, o timeline.Object, item 
 }
 
 // stream moves the bytes through us. The object appears only if they are as many as listed and
-// have the digest the manifest tells.
+// have the digest the manifest, or the header of a delta, tells.
 func (x *execution) stream(ctx context.Context, s Step, o timeline.Object, item *Item) error {
 	body, err := fetch.Open(ctx, x.c.from.Store, version(o), fetch.Options{Size: o.Size, Digest: s.Digest, Parallel: x.c.opts.Ranges, RangeBytes: x.c.opts.rangeBytes(), OnRead: x.sent})
 	if err != nil {
 		return err
 	}
 	defer body.Close()
+	content := io.Reader(body)
+	if !s.payload.IsZero() {
+		content = &headed{r: body, what: o.Ref.String(), want: s.payload}
+	}
 	sum := sha256.New()
-	whole := &wholeness{r: io.TeeReader(body, sum)}
+	whole := &wholeness{r: io.TeeReader(content, sum)}
 	got, err := x.c.to.Store.Put(ctx, s.To, whole, store.PutOptions{})
 	if whole.end {
 		item.Digest = snapshot.Digest(sum.Sum(nil))
-		item.Proven = item.Digest == s.Digest
+		item.Proven = item.Digest == s.Digest || !s.payload.IsZero()
 	}
 	if err != nil {
 		return fmt.Errorf("copy %s to %s: %w", o.Ref, s.To, err)
