@@ -97,7 +97,7 @@ func (s *Snapshotter) identify(ctx context.Context, m Member, st member.Status, 
 	if s.cfg.Data != nil {
 		var err error
 		if file, found, err = s.cfg.Data.Load(); err != nil {
-			return verdict{}, catalog.OwnerRecord{}, fmt.Errorf("read the lineage of the data: %w", err)
+			return verdict{}, catalog.OwnerRecord{}, fmt.Errorf("read the lineage of the data: %w; if the file is damaged remove it, and the bucket and the cluster id will tell", err)
 		}
 	}
 	e := evidence{
