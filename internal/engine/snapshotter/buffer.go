@@ -29,7 +29,16 @@ type buffer struct {
 	lastErr  error             // of the last failed attempt
 	waiting  bool              // add waits for room
 	broken   error             // why nothing more can be added
+	baseless *hold             // what waits for a full; nil: nothing does
 	changed  chan struct{}     // closed at the next change of anything
+}
+
+// hold keeps deltas back that continue nothing in the bucket: they would be of no use before
+// there is a full, and a crash before there is one would leave a bucket whose newest revisions
+// nobody can restore.
+type hold struct {
+	after int               // cuts up to this number may go
+	from  snapshot.Revision // first revision that waits
 }
 
 // cutDelta is a delta that takes no more events.
@@ -42,6 +51,27 @@ type cutDelta struct {
 
 func newBuffer(o codec.DeltaOptions, limit, spill int64, next snapshot.Revision) *buffer {
 	return &buffer{options: o, limit: limit, spill: spill, next: next, known: next - 1, changed: make(chan struct{})}
+}
+
+// holdAll keeps everything back from here on, until a full is in the bucket. The caller holds mu,
+// or nobody else knows the buffer yet.
+func (b *buffer) holdAll() { b.baseless = &hold{after: b.cuts, from: b.next} }
+
+// holding reports whether deltas wait for a full.
+func (b *buffer) holding() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.baseless != nil
+}
+
+// based lets go what a full, named after revision last, is the base of.
+func (b *buffer) based(last snapshot.Revision) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.baseless != nil && last >= b.baseless.from-1 {
+		b.baseless = nil
+		b.change()
+	}
 }
 
 // change wakes everybody who waits. The caller holds mu.
@@ -148,20 +178,21 @@ func (b *buffer) cutLocked() {
 	b.open = nil
 }
 
-// restart goes on at another revision, because those from next on are lost.
+// restart goes on at another revision, because those in between are lost.
 func (b *buffer) restart(next snapshot.Revision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cutLocked()
 	b.next, b.known = next, max(b.known, next-1)
+	b.holdAll()
 	b.change()
 }
 
-// head is the delta to upload next; nil if none waits.
+// head is the delta to upload next; nil if there is none, or it has to wait for a full.
 func (b *buffer) head() *cutDelta {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.queue) == 0 {
+	if len(b.queue) == 0 || b.baseless != nil && b.queue[0].number > b.baseless.after {
 		return nil
 	}
 	return b.queue[0]

@@ -7,7 +7,8 @@
 //
 // The deltas of one lineage form a single sequence that the fulls do not interrupt. A full is
 // named after the end of the last delta before it, so that the next delta continues its name,
-// whether or not the content of the full is ahead of it.
+// whether or not the content of the full is ahead of it. Deltas that continue nothing, because
+// there is no full yet or etcd has forgotten revisions, wait for the next full.
 //
 // A session is one run over one history of etcd, from one reading of the bucket on. Trouble
 // that does not question the history (a store or an etcd that does not answer) is waited out

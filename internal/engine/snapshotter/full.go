@@ -120,7 +120,7 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	if err := n.stillOwner(ctx); err != nil {
 		return Taken{}, err
 	}
-	if n.cfg.DeltaPeriod > 0 {
+	if n.cfg.DeltaPeriod > 0 && !n.buffer.holding() {
 		if rev, err = n.boundary(ctx, m, rev); err != nil {
 			return Taken{}, err
 		}
@@ -148,6 +148,7 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	n.ends[string(snapshot.Full)] = link{name.Last, manifest.Digest}
 	n.deltas, n.revisions = 0, 0
 	n.mu.Unlock()
+	n.buffer.based(name.Last)
 	return t, nil
 }
 

@@ -85,6 +85,9 @@ func (s *Snapshotter) begin(ctx context.Context) (*session, error) {
 	n.buffer = newBuffer(codec.DeltaOptions{
 		Format: s.cfg.Format, Compression: s.cfg.DeltaCompression, SpillDir: s.cfg.SpillDir,
 	}, s.cfg.DeltaLimit, s.cfg.SpillLimit, next)
+	if n.lastFull == nil {
+		n.buffer.holdAll()
+	}
 	s.log.Info("backing up begins", "lineage", string(v.lineage.ID), "revision", int64(rev), "from", int64(next), "full", n.due)
 	return n, nil
 }
