@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"druid.internal/druid/test/stores"
+)
+
+// machine is what figures depend on.
+type machine struct {
+	cpu, memory, kernel, disk, revision string
+	cores                               int
+	at                                  time.Time
+}
+
+func describeMachine(dir string) machine {
+	m := machine{cpu: "unknown processor", cores: runtime.GOMAXPROCS(0), disk: fileSystem(dir), revision: "unknown", at: time.Now().UTC()}
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(info)) {
+			if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
+				m.cpu = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	if info, err := os.ReadFile("/proc/meminfo"); err == nil {
+		m.memory = bytesString(kibibytes(info, "MemTotal:"))
+	}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		m.kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	if out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
+		m.revision = strings.TrimSpace(string(out))
+	}
+	return m
+}
+
+// fileSystem is the kind of the file system that holds dir.
+func fileSystem(dir string) string {
+	f, err := os.Open("/proc/mounts")
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	best, kind := "", "unknown"
+	for s := bufio.NewScanner(f); s.Scan(); {
+		fields := strings.Fields(s.Text())
+		if len(fields) > 2 && len(fields[1]) >= len(best) && (fields[1] == "/" || dir == fields[1] || strings.HasPrefix(dir, fields[1]+"/")) {
+			best, kind = fields[1], fields[2]
+		}
+	}
+	return kind
+}
+
+func (m machine) String() string {
+	return fmt.Sprintf("%d cores of %s, %s of memory, %s, Linux %s; %s; etcd %s; MinIO %s; revision %s; %s",
+		m.cores, m.cpu, m.memory, m.disk, m.kernel, runtime.Version(), stores.EtcdVersion, stores.MinIOVersion, m.revision, m.at.Format("2006-01-02 15:04 MST"))
+}
+
+// loadAverage is that of the last minute.
+func loadAverage() (load float64) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		_, _ = fmt.Sscan(string(text), &load)
+	}
+	return load
+}

@@ -1,0 +1,128 @@
+// Command bench measures how fast the product is and how much memory it takes, against the
+// targets the project has set itself, and writes docs/performance.md and its plot.
+//
+//	go run ./cmd/bench                      everything, about half an hour on two cores
+//	go run ./cmd/bench -quick               a few minutes, small data: for development, not for judging
+//	go run ./cmd/bench -only full           one group: restore, memory, full or delta
+//
+// Every figure is that of a child process. What a target is compared with (unpacking alone, a bare
+// program that reads, hashes, packs and writes) is measured in the same run, in turns with the
+// product; those programs are sub-commands of this one, see baseline.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) > 1 {
+		if do, is := baselines[os.Args[1]]; is {
+			if err := do(ctx, os.Args[2:]); err != nil {
+				fmt.Fprintf(os.Stderr, "bench %s: %v\n", os.Args[1], err)
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	if err := measureAll(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func measureAll(ctx context.Context) error {
+	var (
+		etcdbrctl = flag.String("etcdbrctl", "../bin/etcdbrctl", "program to measure")
+		out       = flag.String("out", "", "Markdown file to write, with the plot beside it; empty: only print")
+		dir       = flag.String("dir", os.TempDir(), "where data is kept while measuring; should be the disk that matters")
+		quick     = flag.Bool("quick", false, "small data and one round")
+		rounds    = flag.Int("rounds", 3, "how often each program runs; medians count")
+		only      = flag.String("only", "", "groups to measure, separated by commas: "+strings.Join(groupNames(), ", "))
+	)
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	b, err := newBench(*etcdbrctl, *dir, *quick, *rounds)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	chosen, err := chooseGroups(*only)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	var rep report
+	rep.machine = describeMachine(b.dir)
+	rep.quick, rep.rounds = *quick, b.rounds
+	for _, g := range chosen {
+		fmt.Printf("\n\x1b[1m%s\x1b[0m\n\n", g.title)
+		res, err := g.measure(ctx, b)
+		if err != nil {
+			if ctx.Err() != nil {
+				return errors.New("interrupted; everything temporary was removed")
+			}
+			return fmt.Errorf("%s: %w", g.name, err)
+		}
+		rep.groups = append(rep.groups, groupResult{group: g, result: *res})
+		if err := os.RemoveAll(b.scratch(g.name)); err != nil {
+			return err
+		}
+	}
+	rep.took, rep.load = time.Since(began), b.load
+	rep.print(os.Stdout)
+	if *out == "" {
+		return nil
+	}
+	return rep.write(*out)
+}
+
+// group is a part of the table that can be measured alone.
+type group struct {
+	name, title string
+	measure     func(context.Context, *bench) (*result, error)
+}
+
+var groups = []group{
+	{"restore", "Restoring 1 KB values and Kubernetes objects", measureRestores},
+	{"memory", "Restoring onto a large full with little memory", measureMemory},
+	{"full", "Full snapshots of a real etcd", measureFulls},
+	{"delta", "Producing deltas", measureDeltas},
+}
+
+func groupNames() (names []string) {
+	for _, g := range groups {
+		names = append(names, g.name)
+	}
+	return names
+}
+
+func chooseGroups(only string) ([]group, error) {
+	if only == "" {
+		return groups, nil
+	}
+	var chosen []group
+	for _, name := range strings.Split(only, ",") {
+		found := false
+		for _, g := range groups {
+			if g.name == name {
+				chosen, found = append(chosen, g), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("there is no group %q; there are %s", name, strings.Join(groupNames(), ", "))
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// report is everything that was found out.
+type report struct {
+	machine machine
+	quick   bool
+	rounds  int
+	load    float64
+	took    time.Duration
+	groups  []groupResult
+}
+
+type groupResult struct {
+	group
+	result
+}
+
+func (r *report) criteria() (all []criterion) {
+	for _, g := range r.groups {
+		work := ""
+		for _, c := range g.criteria {
+			if c.work == "" {
+				c.work = work
+			}
+			work = c.work
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (r *report) missed() (n int) {
+	for _, c := range r.criteria() {
+		if !c.met() {
+			n++
+		}
+	}
+	return n
+}
+
+// print shows the table on a terminal.
+func (r *report) print(out io.Writer) {
+	fmt.Fprintf(out, "\n")
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "WORK\tQUANTITY\tMUST REACH\tMEASURED\t")
+	for _, c := range r.criteria() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.work, c.what, c.wanted(), c.got(), c.verdict())
+	}
+	w.Flush()
+	fmt.Fprintln(out)
+	for _, line := range r.remarks() {
+		fmt.Fprintln(out, line)
+	}
+	if r.quick {
+		fmt.Fprintln(out, "This was -quick: the data is too small to judge anything by.")
+	}
+	fmt.Fprintf(out, "%d of %d targets met in %s; load at the most %.1f on %d cores.\n", len(r.criteria())-r.missed(), len(r.criteria()), r.took.Round(time.Second), r.load, r.machine.cores)
+}
+
+func (r *report) remarks() (all []string) {
+	for _, g := range r.groups {
+		all = append(all, g.remarks...)
+	}
+	return all
+}
+
+// write writes the Markdown file and the plot beside it.
+func (r *report) write(path string) error {
+	plot := strings.TrimSuffix(path, filepath.Ext(path)) + ".svg"
+	if err := os.WriteFile(plot, []byte(drawPlot(r.criteria())), 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(r.markdown(filepath.Base(plot))), 0o644); err != nil {
+		return err
+	}
+	fmt.Printf("written: %s and %s\n", path, plot)
+	return nil
+}
+
+func (r *report) markdown(plot string) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("# Speed and memory")
+	line("")
+	line("Written by `make bench`; do not edit. %s", verdicts(r))
+	line("")
+	line("![How much of each limit is used up](%s)", plot)
+	line("")
+	line("| work | quantity | must reach | measured | verdict |")
+	line("| --- | --- | --- | --- | --- |")
+	for _, c := range r.criteria() {
+		line("| %s | %s | %s | %s | %s |", c.work, c.what, c.wanted(), c.got(), c.verdict())
+	}
+	line("")
+	for _, remark := range r.remarks() {
+		line("- %s", remark)
+	}
+	line("")
+	line("## The machine")
+	line("")
+	line("%s. It took %s. The load average of a minute, read before each run, was at the most %.1f: on an idle machine it stays near the number of cores, and above that somebody else was working, too, and rates are lower than they could be.",
+		r.machine, r.took.Round(time.Second), r.load)
+	line("")
+	line("## Every program")
+	line("")
+	line("Medians of %d rounds, memory: the most of any round. Read and written are bytes passed to system calls, from the page cache or to it; mapped files are not among them.", r.rounds)
+	for _, g := range r.groups {
+		line("")
+		line("### %s", g.title)
+		line("")
+		line("| program | wall s | CPU s | anonymous MB | RSS MB | read MB | written MB | |")
+		line("| --- | --- | --- | --- | --- | --- | --- | --- |")
+		for _, m := range g.programs {
+			line("| %s | %.2f | %.2f | %.0f | %.0f | %.0f | %.0f | %s |", m.name, m.median(wall), m.median(cpu), m.worst(anon), m.worst(rss), m.median(bytesRead), m.median(bytesWritten), m.note)
+		}
+	}
+	b.WriteString(method)
+	return b.String()
+}
+
+func verdicts(r *report) string {
+	s := fmt.Sprintf("%d of %d targets are met.", len(r.criteria())-r.missed(), len(r.criteria()))
+	if r.quick {
+		s += " **This was a quick run with small data: nothing can be judged by it.**"
+	}
+	return s
+}
+
+const method = `
+## How it is measured
+
+` + "`make bench`" + ` builds everything and repeats all of this in about half an hour on two cores; it needs 45 GB of disk for a while. ` + "`cd test && go run ./cmd/bench -quick`" + ` takes a few minutes with small data, ` + "`-only`" + ` measures one group, ` + "`-dir`" + ` chooses the disk.
+
+- Every program is a process of its own. Wall time is from its start to its end, for ` + "`snapshot`" + `, which would go on, to the line that says that the full and its manifest are stored. CPU time is user and system of the process, without etcd and MinIO. Anonymous memory is RssAnon, looked at every 10 ms; RSS contains mapped files, which the kernel takes back when it needs them.
+- What a limit is relative to is measured in the same run, in turns; the ratio is the median of the ratios of each round. Files were just written, so all programs read from the page cache. Before each run everything dirty is written back.
+- Restores are the real ones: all digests, continuity, every key's history, the check of the written file and HashKV, and fsync, are included. Fulls include the claim of the prefix, etcd's own HashKV, the verification of the trailer and the last revision, and the manifest.
+- **random**: 500 k events over 100 k keys of 1 KB, values of random letters and digits, onto a full of all keys, in 72 deltas. **kubernetes**: 211 k events, 57 % renewed leases, 17 % pods, 12 % events attached to etcd leases, 4 % nodes, 4 % endpoint slices, 6 % custom resources in JSON, each changing a few fields, in the API server's encoding, onto an empty full, 15 k to a delta. Both depend on a seed alone; see test/workload.
+- **JSON+gzip** deltas are packed by compress/gzip at its default level, as the original does. **gunzip** unpacks all of them with the library and the parallelism that a restore uses, and forgets the content.
+- The **bare program** reads the snapshot from etcd, takes its SHA-256, packs it on two cores in frames of 8 MiB with the same zstd settings, writes a file and syncs it.
+- The CPU time of making deltas is that of the encoder alone, with the events in memory.
+- Events per second are over the whole restore, the start of the program and the full included.
+`

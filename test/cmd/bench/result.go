@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// measured are the runs of one program, in the order of the rounds.
+type measured struct {
+	name string
+	runs []run
+	note string // what else it told
+}
+
+// result is what a group found out.
+type result struct {
+	criteria []criterion
+	programs []*measured
+	remarks  []string
+}
+
+// criterion is a line of the table of targets.
+type criterion struct {
+	work  string
+	what  string // the quantity
+	value float64
+	bound bound
+	limit float64
+	unit  string
+}
+
+type bound string
+
+const (
+	atMost  bound = "at most"
+	atLeast bound = "at least"
+)
+
+func (c criterion) met() bool {
+	if c.bound == atMost {
+		return c.value <= c.limit
+	}
+	return c.value >= c.limit
+}
+
+// used is how much of what is allowed is used up: 1 is just within, more is a miss.
+func (c criterion) used() float64 {
+	if c.bound == atMost {
+		return c.value / c.limit
+	}
+	return c.limit / max(c.value, 1e-9)
+}
+
+func (c criterion) wanted() string { return fmt.Sprintf("%s %s", c.bound, amount(c.limit, c.unit)) }
+func (c criterion) got() string    { return amount(c.value, c.unit) }
+
+func (c criterion) verdict() string {
+	if c.met() {
+		return "met"
+	}
+	return "MISSED"
+}
+
+// amount is a number for people.
+func amount(v float64, unit string) string {
+	switch {
+	case unit == "x":
+		return fmt.Sprintf("%.2f x", v)
+	case v >= 10_000:
+		return fmt.Sprintf("%.0f k %s", v/1000, unit)
+	}
+	return fmt.Sprintf("%.0f %s", v, unit)
+}
+
+// The quantities of a run that are compared.
+func wall(r run) float64         { return r.wall.Seconds() }
+func cpu(r run) float64          { return r.cpu.Seconds() }
+func rss(r run) float64          { return float64(r.rss) / 1e6 }
+func anon(r run) float64         { return float64(r.anon) / 1e6 }
+func bytesRead(r run) float64    { return float64(r.read) / 1e6 }
+func bytesWritten(r run) float64 { return float64(r.written) / 1e6 }
+
+// median of a quantity over the runs.
+func (m *measured) median(of func(run) float64) float64 {
+	values := make([]float64, len(m.runs))
+	for i, r := range m.runs {
+		values[i] = of(r)
+	}
+	return median(values)
+}
+
+// ratio is the median over the rounds of candidate/baseline: both ran one after the other, so a
+// machine that was busy in one round was busy for both.
+func ratio(candidate, baseline *measured, of func(run) float64) float64 {
+	values := make([]float64, len(candidate.runs))
+	for i := range values {
+		values[i] = of(candidate.runs[i]) / max(of(baseline.runs[i]), 1e-9)
+	}
+	return median(values)
+}
+
+// worst is the largest of a quantity: memory is bounded only if it always is.
+func (m *measured) worst(of func(run) float64) float64 {
+	worst := 0.0
+	for _, r := range m.runs {
+		worst = max(worst, of(r))
+	}
+	return worst
+}
+
+func median(values []float64) float64 {
+	v := slices.Sorted(slices.Values(values))
+	n := len(v)
+	if n%2 == 1 {
+		return v[n/2]
+	}
+	return (v[n/2-1] + v[n/2]) / 2
+}
+
+// rate is so many things per second of wall time.
+func (m *measured) rate(things int) float64 { return float64(things) / m.median(wall) }
+
+func bytesString(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.0f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%d B", n)
+}
