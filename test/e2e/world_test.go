@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,62 +55,90 @@ func program(t *testing.T) string {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if shared.minio != nil {
+		if err := shared.minio.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
 	if build.path != "" {
 		os.RemoveAll(filepath.Dir(build.path))
 	}
 	os.Exit(code)
 }
 
-// world is a real etcd, the record of what it did, and a bucket.
+// shared is the MinIO of all tests that do not stop it.
+var shared struct {
+	once  sync.Once
+	minio *stores.MinIO
+	err   error
+}
+
+// sharedMinIO is a running MinIO; each test makes buckets of its own in it.
+func sharedMinIO(t *testing.T) *stores.MinIO {
+	t.Helper()
+	shared.once.Do(func() { shared.minio, shared.err = stores.StartMinIO(context.Background(), stores.MinIOOptions{}) })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.minio
+}
+
+// newBucket makes a bucket that no other test uses and returns its name.
+func newBucket(t *testing.T, m *stores.MinIO, protection stores.Protection) string {
+	t.Helper()
+	name := fmt.Sprintf("%s-%d", protection, buckets.Add(1))
+	if err := m.CreateBucket(t.Context(), name, protection, 1); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+var buckets atomic.Int64
+
+// world is a real etcd, the record of what it did, and where its backup lies.
 type world struct {
-	t       *testing.T
+	place
 	etcd    *stores.Etcd
 	client  *clientv3.Client
 	history *history.History
 	load    *history.Load
-	store   []string // flags
-	env     []string
 }
 
 func newWorld(t *testing.T, seed int64, keys int) *world {
 	t.Helper()
-	w := &world{t: t, etcd: stores.RunEtcd(t, stores.EtcdOptions{}), env: os.Environ()}
-	var err error
-	if w.client, err = clientv3.New(clientv3.Config{Endpoints: w.etcd.Endpoints(), DialTimeout: 10 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	return newWorldWith(t, stores.EtcdOptions{}, seed, keys)
+}
+
+func newWorldWith(t *testing.T, o stores.EtcdOptions, seed int64, keys int) *world {
+	t.Helper()
+	w := &world{place: place{t: t, env: os.Environ()}, etcd: stores.RunEtcd(t, o)}
+	w.client = connect(t, w.etcd)
 	w.history = history.Record(w.client)
-	t.Cleanup(func() { w.history.Stop(); w.client.Close() })
+	t.Cleanup(w.history.Stop)
 	w.load = history.NewLoad(w.client, seed, keys)
 	return w
+}
+
+// connect makes a client that takes large messages and is closed when the test ends.
+func connect(t *testing.T, e *stores.Etcd) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: e.Endpoints(), TLS: e.ClientTLS, DialTimeout: 10 * time.Second, MaxCallSendMsgSize: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // useS3 keeps the backup in a bucket of m, reached at endpoint.
 func (w *world) useS3(m *stores.MinIO, endpoint, bucket string) {
 	w.t.Helper()
-	dir := w.t.TempDir()
-	for file, content := range map[string]string{
-		"accessKeyID": m.Root.AccessKeyID, "secretAccessKey": m.Root.SecretAccessKey, "region": m.Region,
-		"trustedCaCert": string(m.CA.PEM), "s3ForcePathStyle": "true",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	w.env = append(os.Environ(), "AWS_APPLICATION_CREDENTIALS="+dir)
-	w.store = []string{"--storage-provider=S3", "--store-container=" + bucket, "--store-prefix=" + prefix, "--store-endpoint-override=" + endpoint}
+	w.place = inS3(w.t, m, endpoint, bucket, m.Root)
 }
 
 // useLocal keeps the backup in a directory.
-func (w *world) useLocal(dir string) {
-	w.store = []string{"--storage-provider=Local", "--store-container=" + dir, "--store-prefix=" + prefix}
-}
-
-func (w *world) command(verb string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program(w.t), append(append([]string{verb}, w.store...), args...)...)
-	cmd.Env = w.env
-	return cmd
-}
+func (w *world) useLocal(dir string) { w.place = inDirectory(w.t, dir) }
 
 // write makes n random changes and waits until they are recorded.
 func (w *world) write(n int) int64 {
@@ -129,48 +157,6 @@ func (w *world) write(n int) int64 {
 	return rev
 }
 
-// list is what `etcdbrctl list -o json` tells.
-type list struct {
-	Lineages []struct {
-		ID         string
-		Newest     int64
-		Restorable []struct{ From, To int64 }
-		Snapshots  []struct {
-			Name     string
-			From, To int64
-			Problem  string
-		}
-	}
-	Findings []struct{ Severity, Code, Text string }
-}
-
-func (w *world) list() list {
-	w.t.Helper()
-	cmd := w.command("list", "-o", "json")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		w.t.Fatalf("list: %v\n%s", err, stderr.Bytes())
-	}
-	var l list
-	if err := json.Unmarshal(out, &l); err != nil {
-		w.t.Fatalf("list: %v in\n%s", err, out)
-	}
-	return l
-}
-
-// restore restores into a new directory and returns it.
-func (w *world) restore(args ...string) (dir string, err error) {
-	w.t.Helper()
-	dir = filepath.Join(w.t.TempDir(), "restored")
-	cmd := w.command("restore", append([]string{"--data-dir=" + dir, "--initial-cluster=default=http://127.0.0.1:2380", "--initial-advertise-peer-urls=http://127.0.0.1:2380"}, args...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("restore %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return dir, nil
-}
-
 // check holds a restored directory against the record at revision rev.
 func (w *world) check(dir string, rev int64) {
 	w.t.Helper()
@@ -182,6 +168,8 @@ func (w *world) check(dir string, rev int64) {
 		w.t.Errorf("the key space restored at revision %d differs:\n  %s", rev, strings.Join(diff, "\n  "))
 	}
 }
+
+type keyValues = []*mvccpb.KeyValue
 
 // keySpace reads the live keys of a data directory from its database file.
 func keySpace(t *testing.T, dir string) (kvs []*mvccpb.KeyValue, last int64) {
@@ -221,10 +209,7 @@ func (w *world) boots(dir string, rev int64) {
 	w.t.Helper()
 	e := stores.RunEtcd(w.t, stores.EtcdOptions{DataDir: dir})
 	defer e.Kill()
-	c, err := clientv3.New(clientv3.Config{Endpoints: e.Endpoints(), DialTimeout: 10 * time.Second})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	c := connect(w.t, e)
 	defer c.Close()
 	got, at, err := history.Read(context.Background(), c, 0)
 	if err != nil {

@@ -105,6 +105,13 @@ func WriterPolicy(bucket, prefix string) string {
 		[]string{"PutObject", "GetObject", "GetObjectVersion", "GetObjectRetention", "GetObjectTagging", "GetObjectVersionTagging", "AbortMultipartUpload"})
 }
 
+// ReaderPolicy is WriterPolicy without the right to write.
+func ReaderPolicy(bucket, prefix string) string {
+	return policy(bucket, prefix,
+		[]string{"GetBucketLocation", "ListBucket", "ListBucketVersions", "GetBucketVersioning", "GetBucketObjectLockConfiguration", "ListBucketMultipartUploads"},
+		[]string{"GetObject", "GetObjectVersion", "GetObjectRetention", "GetObjectTagging", "GetObjectVersionTagging"})
+}
+
 // BlindWriterPolicy is WriterPolicy without the right to see locks: what an operator forgets.
 func BlindWriterPolicy(bucket, prefix string) string {
 	return policy(bucket, prefix,
