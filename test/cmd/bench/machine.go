@@ -16,13 +16,13 @@ import (
 
 // machine is what figures depend on.
 type machine struct {
-	cpu, memory, kernel, disk, revision string
+	cpu, memory, kernel, disk, program string
 	cores                               int
 	at                                  time.Time
 }
 
-func describeMachine(dir string) machine {
-	m := machine{cpu: "unknown processor", cores: runtime.GOMAXPROCS(0), disk: fileSystem(dir), revision: "unknown", at: time.Now().UTC()}
+func describeMachine(dir, etcdbrctl string) machine {
+	m := machine{cpu: "unknown processor", cores: runtime.GOMAXPROCS(0), disk: fileSystem(dir), program: "an unknown etcdbrctl", at: time.Now().UTC()}
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(info)) {
 			if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
@@ -38,8 +38,8 @@ func describeMachine(dir string) machine {
 	if unix.Uname(&u) == nil {
 		m.kernel = unix.ByteSliceToString(u.Release[:])
 	}
-	if out, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output(); err == nil {
-		m.revision = strings.TrimSpace(string(out))
+	if out, err := exec.Command(etcdbrctl, "--version").Output(); err == nil {
+		m.program = strings.TrimSpace(string(out))
 	}
 	return m
 }
@@ -62,8 +62,8 @@ func fileSystem(dir string) string {
 }
 
 func (m machine) String() string {
-	return fmt.Sprintf("%d cores of %s, %s of memory, %s, Linux %s; %s; etcd %s; MinIO %s; revision %s; %s",
-		m.cores, m.cpu, m.memory, m.disk, m.kernel, runtime.Version(), stores.EtcdVersion, stores.MinIOVersion, m.revision, m.at.Format("2006-01-02 15:04 MST"))
+	return fmt.Sprintf("%d cores of %s, %s of memory, %s, Linux %s; %s; etcd %s; MinIO %s; %s; %s",
+		m.cores, m.cpu, m.memory, m.disk, m.kernel, runtime.Version(), stores.EtcdVersion, stores.MinIOVersion, m.program, m.at.Format("2006-01-02 15:04 MST"))
 }
 
 // loadAverage is that of the last minute.

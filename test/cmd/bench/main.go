@@ -64,7 +64,7 @@ func measureAll(ctx context.Context) error {
 	}
 	began := time.Now()
 	var rep report
-	rep.machine = describeMachine(b.dir)
+	rep.machine = describeMachine(b.dir, b.etcdbrctl)
 	rep.quick, rep.rounds = *quick, b.rounds
 	for _, g := range chosen {
 		fmt.Printf("\n\x1b[1m%s\x1b[0m\n\n", g.title)

@@ -9,10 +9,10 @@ import (
 // The plot has one bar per target: how much of what is allowed is used up. All targets are met if
 // all bars end left of the line. Sizes are in pixels.
 const (
-	plotWidth  = 980
-	plotLeft   = 430 // where bars begin
-	plotScale  = 330 // of a bar that uses up all that is allowed
-	plotMost   = 1.3 // longer bars are cut
+	plotWidth  = 1000
+	plotLeft   = 410  // where bars begin
+	plotScale  = 320  // of a bar that uses up all that is allowed
+	plotMost   = 1.25 // longer bars are cut
 	plotRow    = 38
 	plotTop    = 64
 	plotBottom = 44
@@ -39,7 +39,7 @@ func drawPlot(criteria []criterion) string {
 	text(20, 48, "start", `font-size="12"`, colourFaint, "shorter is better; a bar beyond the line misses its target")
 	for percent := 0; percent <= 125; percent += 25 {
 		x := plotLeft + plotScale*percent/100
-		line(`<line x1="%d" y1="%d" x2="%[1]d" y2="%d" stroke="#e5e7eb"/>`, x, plotTop, height-plotBottom)
+		line(`<path d="M%d %dV%d" stroke="#e5e7eb"/>`, x, plotTop, height-plotBottom)
 		text(x, height-plotBottom+18, "middle", `font-size="11"`, colourFaint, fmt.Sprintf("%d %%", percent))
 	}
 	work := ""
@@ -47,7 +47,7 @@ func drawPlot(criteria []criterion) string {
 		y := plotTop + plotRow*i
 		if c.work != work {
 			if work != "" {
-				line(`<line x1="20" y1="%d" x2="%d" y2="%[1]d" stroke="#f3f4f6"/>`, y, plotWidth-20)
+				line(`<path d="M20 %dH%d" stroke="#e5e7eb"/>`, y, plotWidth-20)
 			}
 			work = c.work
 			text(20, y+17, "start", ``, colourText, c.work)
@@ -65,7 +65,7 @@ func drawPlot(criteria []criterion) string {
 		text(plotLeft+width+8, y+24, "start", `font-weight="bold" paint-order="stroke" stroke="#ffffff" stroke-width="4"`, colourText, label)
 	}
 	x := plotLeft + plotScale
-	line(`<line x1="%d" y1="%d" x2="%[1]d" y2="%d" stroke="%s" stroke-width="1.5" stroke-dasharray="5 3"/>`, x, plotTop-8, height-plotBottom, colourText)
+	line(`<path d="M%d %dV%d" stroke="%s" stroke-width="1.5" stroke-dasharray="5 3"/>`, x, plotTop-8, height-plotBottom, colourText)
 	text(x, plotTop-14, "middle", `font-size="12" font-weight="bold"`, colourText, "limit")
 	line(`</svg>`)
 	return b.String()

@@ -67,7 +67,9 @@ func produce(_ context.Context, args []string) error {
 
 func packDelta(format codec.Format, events []*mvccpb.Event) (int64, error) {
 	if format == original {
-		return packOriginal(events)
+		var n counter
+		err := packOriginal(&n, events)
+		return int64(n), err
 	}
 	received := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	d, err := codec.NewDelta(codec.DeltaOptions{Format: format, Compression: snapshot.Gzip, MemoryLimit: 1 << 30})
@@ -94,30 +96,38 @@ type originalEvent struct {
 }
 
 // packOriginal makes a delta with the libraries the original uses: encoding/json, event by event,
-// and compress/gzip at its default level.
-func packOriginal(events []*mvccpb.Event) (int64, error) {
+// and compress/gzip at its default level. It keeps nothing in between, which is in its favour.
+func packOriginal(w io.Writer, events []*mvccpb.Event) error {
 	received := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	content := []byte{'['}
+	sum, z := sha256.New(), gzip.NewWriter(w)
+	out := io.MultiWriter(sum, z)
 	for i, e := range events {
 		b, err := json.Marshal(originalEvent{e, received.Add(time.Duration(i) * time.Millisecond)})
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if i > 0 {
-			content = append(content, ',')
+		if _, err := io.WriteString(out, separator(i)); err != nil {
+			return err
 		}
-		content = append(content, b...)
+		if _, err := out.Write(b); err != nil {
+			return err
+		}
 	}
-	content = append(content, ']')
-	sum := sha256.Sum256(content)
-	content = append(content, sum[:]...)
-	var n counter
-	z := gzip.NewWriter(&n)
-	if _, err := z.Write(content); err != nil {
-		return 0, err
+	if _, err := io.WriteString(out, "]"); err != nil {
+		return err
 	}
-	err := z.Close()
-	return int64(n), err
+	if _, err := z.Write(sum.Sum(nil)); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// separator is what stands before the i-th element of a JSON array.
+func separator(i int) string {
+	if i == 0 {
+		return "["
+	}
+	return ","
 }
 
 type counter int64
