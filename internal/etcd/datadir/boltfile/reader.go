@@ -257,9 +257,11 @@ type walkOptions struct {
 	from    []byte
 	buckets bool                            // the elements are buckets, not records
 	visit   func(id uint64, p []byte) error // every page of the tree
+	seen    *uint64                         // how many pages were walked, set by walk
 }
 
 func (r *Reader) walk(root uint64, w walkOptions, fn func(k, v []byte) error) error {
+	w.seen = new(uint64)
 	return r.walkPage(root, 0, w, nil, nil, new([]byte), fn)
 }
 
@@ -272,6 +274,10 @@ func (r *Reader) walkPage(id uint64, depth int, w walkOptions, low, high []byte,
 	}
 	if depth > maxDepth {
 		return fmt.Errorf("%w: page %d: the tree is deeper than %d", ErrCorrupt, id, maxDepth)
+	}
+	// Pages that refer to the same empty page break no order, and there may be 2^64 ways to it.
+	if *w.seen++; *w.seen > r.pages {
+		return fmt.Errorf("%w: page %d: the tree has more pages than the file", ErrCorrupt, id)
 	}
 	if w.visit != nil {
 		if err := w.visit(id, p); err != nil {
