@@ -56,6 +56,8 @@ check: $(GOLANGCI) ## formatting, vet, lint, import directions, tidy modules
 	$(call say,go.mod is tidy)
 	$(GO) mod tidy -diff
 	cd test && $(GO) mod tidy -diff
+	$(call say,tests that the documentation promises)
+	hack/known-failures.sh
 	$(call say,lint and import directions)
 	$(GOLANGCI) run --timeout 20m ./...
 	cd test && $(GOLANGCI) run --timeout 20m --config ../.golangci.yml ./...
