@@ -225,13 +225,15 @@ func (b *buffer) failed(err error) {
 }
 
 // flush cuts and waits until everything buffered so far is in the bucket, or until an attempt
-// that began since has failed.
-func (b *buffer) flush(ctx context.Context) (last snapshot.Revision, err error) {
+// that began since has failed. What is held back waits for a full, so whoever is about to take
+// that full must not wait for it: forFull.
+func (b *buffer) flush(ctx context.Context, forFull bool) (last snapshot.Revision, err error) {
 	b.mu.Lock()
 	failures := b.failures
 	b.mu.Unlock()
 	last, number := b.cut()
-	err = b.await(ctx, func() bool { return b.uploads >= number || b.failures > failures || b.broken != nil })
+	held := func() bool { return forFull && b.baseless != nil && number > b.baseless.after }
+	err = b.await(ctx, func() bool { return b.uploads >= number || b.failures > failures || b.broken != nil || held() })
 	if err != nil {
 		return last, err
 	}
@@ -242,6 +244,8 @@ func (b *buffer) flush(ctx context.Context) (last snapshot.Revision, err error) 
 		return last, nil
 	case b.broken != nil:
 		return last, b.broken
+	case held():
+		return last, nil
 	}
 	return last, b.lastErr
 }

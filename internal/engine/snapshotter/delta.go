@@ -164,7 +164,7 @@ func (n *session) takeDelta(ctx context.Context) (*Taken, error) {
 	if err := n.buffer.drained(ctx, rev); err != nil {
 		return fail(err)
 	}
-	if _, err := n.buffer.flush(ctx); err != nil {
+	if _, err := n.buffer.flush(ctx, false); err != nil {
 		return fail(err)
 	}
 	n.mu.Lock()

@@ -127,7 +127,7 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.StreamTimeout)
 	defer cancel()
-	name := snapshot.Name{Kind: snapshot.Full, Last: rev, Created: n.nextStamp(), Compression: n.cfg.Compression, Final: final}
+	name := snapshot.Name{Kind: snapshot.Full, Last: rev, Created: n.nextStamp(rev), Compression: n.cfg.Compression, Final: final}
 	manifest, err := n.stream(ctx, m, st, name)
 	if err != nil {
 		return Taken{}, fmt.Errorf("%s: %w", name, err)
@@ -182,7 +182,7 @@ func (n *session) boundary(ctx context.Context, m Member, rev snapshot.Revision)
 		n.log.Warn("the watch is behind; the full snapshot does not wait for it", "revision", int64(rev))
 		return rev, nil
 	}
-	last, err := n.buffer.flush(ctx)
+	last, err := n.buffer.flush(ctx, true)
 	if err != nil {
 		return 0, fmt.Errorf("upload what is before it: %w", err)
 	}
@@ -199,11 +199,17 @@ func (n *session) boundary(ctx context.Context, m Member, rev snapshot.Revision)
 // drainPatience is how long a full waits for the watch to deliver what etcd has already.
 const drainPatience = 30 * time.Second
 
-// nextStamp is the time for the name of a full, in seconds; never the same twice.
-func (n *session) nextStamp() int64 {
+// nextStamp is the time for the name of a full that ends at last, in seconds; never the same
+// twice, and later than that of the delta with the same end. The original sorts by end, then by
+// time, and takes what follows a full for its deltas: one whose events the full contains already
+// makes it fail.
+func (n *session) nextStamp(last snapshot.Revision) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stamp = max(n.cfg.Now().Unix(), n.stamp+1)
+	if n.lastDelta != nil && n.lastDelta.Key.Name.Last == last {
+		n.stamp = max(n.stamp, n.lastDelta.Key.Name.Created+1)
+	}
 	return n.stamp
 }
 

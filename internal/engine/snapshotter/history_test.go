@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -421,6 +422,43 @@ func TestNamesAndContentOfTheOriginalsFormat(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAFullSortsBehindTheDeltaItFollows: the original sorts by last revision, then by the seconds
+// in the name, and among equals as it likes. It replays what it finds behind a full, and fails if
+// the full contains all of that already.
+func TestAFullSortsBehindTheDeltaItFollows(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	cfg := config(e, s)
+	cfg.Format, cfg.Compression, cfg.DeltaCompression = codec.V2JSON, snapshot.Gzip, snapshot.Gzip
+	cfg.DeltaPeriod = time.Hour
+	var seconds atomic.Int64
+	seconds.Store(1565021494)
+	cfg.Now = func() time.Time { return time.Unix(seconds.Load(), 0) }
+	r := start(t, cfg)
+	r.full(false)
+	for restarted := range 2 {
+		e.put(5)
+		if seconds.Add(100); restarted > 0 {
+			r.delta()
+			if err := r.stop(); err != nil {
+				t.Fatal(err)
+			}
+			r = start(t, cfg)
+		}
+		full, deltas := r.full(false).Key.Name, 0
+		for _, o := range read(t, s).Listing.Objects {
+			if d := o.Key.Name; d.Kind == snapshot.Delta && d.Last == full.Last {
+				if deltas++; d.Created >= full.Created {
+					t.Errorf("%s is not later than %s", full, d)
+				}
+			}
+		}
+		if deltas != 1 {
+			t.Errorf("%d deltas end where %s does, want 1", deltas, full)
+		}
 	}
 }
 

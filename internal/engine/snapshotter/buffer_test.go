@@ -1,0 +1,38 @@
+package snapshotter
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/etcd/member"
+)
+
+// TestAFullDoesNotWaitForDeltasThatWaitForIt loses history between the moment at which a full
+// finds that no delta is held back and the moment at which it flushes: what comes after the loss
+// waits for that very full.
+func TestAFullDoesNotWaitForDeltasThatWaitForIt(t *testing.T) {
+	b := newBuffer(codec.DeltaOptions{Format: codec.Native, SpillDir: t.TempDir()}, 1<<20, 1<<20, 2)
+	defer b.close(ErrStopped)
+	b.restart(10)
+	event := &mvccpb.Event{Kv: &mvccpb.KeyValue{Key: []byte("k"), CreateRevision: 10, ModRevision: 10, Version: 1}}
+	if err := b.add(t.Context(), member.Batch{Events: []*mvccpb.Event{event}, Known: 10, Received: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	last, err := b.flush(ctx, true)
+	if err != nil || last != 10 {
+		t.Fatalf("flushed to %d: %v, want 10", last, err)
+	}
+	if b.head() != nil {
+		t.Fatal("the delta goes before there is a full")
+	}
+	b.based(last)
+	if b.head() == nil {
+		t.Fatal("the delta is held back although there is a full")
+	}
+}
