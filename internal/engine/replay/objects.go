@@ -67,7 +67,7 @@ func (s *objects) source(p restoreplan.Plan) (datadir.Source, io.Closer, error) 
 	if err != nil {
 		return datadir.Source{}, nil, err
 	}
-	src := datadir.Source{Base: base, BaseName: p.Base.Name().String()}
+	src := datadir.Source{Base: base, BaseName: p.Base.Name().String(), BaseInTime: p.Base.Certain}
 	if m := p.Base.Manifest; m != nil {
 		src.BaseHashKV = m.HashKV
 	}

@@ -54,7 +54,7 @@ func (o Options) plan(unusable map[timeline.Ref]string, measured map[timeline.Re
 }
 
 // Run hands the sources of plan to use. When use fails because an object is damaged, or because
-// the full already contains more than the target, it plans again without that object and
+// the full already contains more than the target revision or time, it plans again without that object and
 // repeats; use must therefore leave nothing behind when it fails. It returns the plan that
 // succeeded and what was found damaged on the way.
 func Run(ctx context.Context, o Options, plan restoreplan.Plan, use func(restoreplan.Plan, datadir.Source) error) (restoreplan.Plan, []Damage, error) {
@@ -69,10 +69,14 @@ func Run(ctx context.Context, o Options, plan restoreplan.Plan, use func(restore
 		var reason string
 		var bad *ObjectError
 		var ahead *datadir.TargetError
+		var late *datadir.LateError
 		switch {
 		case errors.As(err, &ahead) && ahead.Want < ahead.Earliest && measured[plan.Base.Ref] == 0:
 			measured[plan.Base.Ref] = ahead.Earliest
 			reason = fmt.Sprintf("%s already contains revision %d", plan.Base.Name(), ahead.Earliest)
+		case errors.As(err, &late) && unusable[plan.Base.Ref] == "":
+			reason = late.Error()
+			unusable[plan.Base.Ref] = reason
 		case errors.As(err, &bad) && unusable[bad.Ref] == "":
 			unusable[bad.Ref] = bad.Err.Error()
 			damaged = append(damaged, Damage{Object: bad.Ref.String(), Reason: bad.Err.Error()})

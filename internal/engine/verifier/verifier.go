@@ -159,6 +159,7 @@ func contradiction(err error) bool {
 	var order *datadir.OrderError
 	var chain *datadir.ChainError
 	var target *datadir.TargetError
+	var late *datadir.LateError
 	return errors.As(err, &object) || errors.As(err, &gap) || errors.As(err, &overlap) || errors.As(err, &order) ||
-		errors.As(err, &chain) || errors.As(err, &target)
+		errors.As(err, &chain) || errors.As(err, &target) || errors.As(err, &late)
 }

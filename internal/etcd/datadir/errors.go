@@ -3,6 +3,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
 )
@@ -84,6 +85,21 @@ type ChainError struct {
 
 func (e *ChainError) Error() string {
 	return fmt.Sprintf("key %q at revision %d does not continue its history: %s", e.Key, e.Revision, e.Reason)
+}
+
+// LateError says that the base holds more than the target time allows: its content is ahead of
+// its name. An older base may do.
+type LateError struct {
+	Base     string            // name of the base
+	Source   string            // the delta that tells
+	Revision snapshot.Revision // of the base
+	Received time.Time         // when the writer of Source received it
+	Want     time.Time         // the target
+}
+
+func (e *LateError) Error() string {
+	return fmt.Sprintf("%s already contains revision %d, which was received at %s according to %s, after %s",
+		e.Base, e.Revision, e.Received.UTC().Format(time.RFC3339Nano), e.Source, e.Want.UTC().Format(time.RFC3339Nano))
 }
 
 // TargetError says that the sources cannot be brought to the wanted revision.

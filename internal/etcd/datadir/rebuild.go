@@ -17,7 +17,7 @@ type Options struct {
 	// TargetRevision is the last revision to keep; 0: all there are. It must be reachable.
 	TargetRevision snapshot.Revision
 	// TargetTime keeps what was received until then: revisions from the first one received
-	// later are dropped. The base is always kept whole. Zero: all there are.
+	// later are dropped. The base is always kept whole: see Source.BaseInTime. Zero: all there are.
 	TargetTime time.Time
 
 	// KeepHistory keeps every record, and the compact revision of the base.
@@ -127,7 +127,7 @@ type Report struct {
 //
 // Errors: what is wrong with the base ([ErrBaseTruncated], [ErrBaseNoTrailer], [ErrBaseDigest],
 // [ErrNotEtcd], [ErrHashKV], boltfile.ErrCorrupt), between the sources ([*GapError],
-// [*OverlapError], [*OrderError], [*ChainError], [*TargetError]), and [ErrVerification].
+// [*OverlapError], [*OrderError], [*ChainError], [*TargetError], [*LateError]), and [ErrVerification].
 func Rebuild(ctx context.Context, src Source, o Options, out string) (*Report, error) {
 	return rebuildWith(ctx, src, o, out, nil)
 }

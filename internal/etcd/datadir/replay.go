@@ -276,6 +276,9 @@ func (r *rebuild) takeChange(d *Delta, rec *codec.Record, sum keySum, content ui
 		r.report.EventsBeyond++
 		return nil
 	case rec.Main <= known:
+		if t := r.o.TargetTime; !t.IsZero() && !r.src.BaseInTime && rec.Main <= r.baseLast && rec.Received > t.UnixNano() {
+			return &LateError{Base: r.src.BaseName, Source: d.Name, Revision: rec.Main, Received: time.Unix(0, rec.Received), Want: t}
+		}
 		r.report.EventsOverlap++
 		return r.compareRepeated(d, rec, content)
 	case rec.Main == r.reached && rec.Sub == r.sub+1 && r.lastSource == d.Name:

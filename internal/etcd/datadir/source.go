@@ -16,6 +16,9 @@ type Source struct {
 	// BaseHashKV is what was recorded about the base. It is compared if the base really has that
 	// compact revision and reaches that revision; Report.BaseHashKVChecked tells.
 	BaseHashKV *snapshot.HashKV
+	// BaseInTime says that the base is known to hold nothing received after Options.TargetTime.
+	// Otherwise a delta that repeats one of its revisions may show the contrary ([*LateError]).
+	BaseInTime bool
 	// Deltas in the order of their revisions. They may overlap the base and each other.
 	Deltas []Delta
 }
