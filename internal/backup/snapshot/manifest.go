@@ -152,4 +152,7 @@ type Owner struct {
 	ID      string    `json:"id"`   // of the data written: the lineage's root id, stable over restarts and members
 	Note    string    `json:"note"` // for people: host, cluster name
 	Since   time.Time `json:"since,omitzero"`
+	// ClusterID of the etcd where no owner was configured: the other members of that cluster
+	// may write too, although their data cannot know the ID before it is in a snapshot.
+	ClusterID uint64 `json:"clusterID,omitempty"`
 }

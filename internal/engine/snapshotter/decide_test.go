@@ -87,6 +87,7 @@ func TestWhichLineageTheDataAre(t *testing.T) {
 	b := known{Lineage: lineage("b", "a"), newest: 120, cluster: 7, hash: hash}
 	elsewhere := known{Lineage: lineage("c", "a"), newest: 120, cluster: 8, hash: hash}
 	unnamed := known{newest: 90}
+	restored := snapshot.Lineage{ID: "own", Parent: "a", Fork: 80}
 	own := func(l snapshot.Lineage) *snapshot.Lineage { return &l }
 	for name, c := range map[string]struct {
 		file     *snapshot.Lineage
@@ -113,6 +114,10 @@ func TestWhichLineageTheDataAre(t *testing.T) {
 		"a file from before a fork by another node":  {own(lineage("a", "")), []known{b, a}, 130, agrees, lineage("b", "a"), []EventCode{StaleLineage}, false},
 		"a file, and a restore of it elsewhere":      {own(lineage("a", "")), []known{elsewhere, a}, 130, agrees, lineage("a", ""), nil, false},
 		"a file, and a fork that is ahead of this":   {own(lineage("a", "")), []known{b, a}, 110, agrees, lineage("a", ""), nil, false},
+		"another member was faster":                  {own(lineage("own", "")), []known{a}, 130, unknown, lineage("a", ""), []EventCode{StaleLineage}, false},
+		"another member forked at the same time":     {own(lineage("own", "a")), []known{b, a}, 130, agrees, lineage("b", "a"), []EventCode{StaleLineage}, false},
+		"another member was faster, but is ahead":    {own(lineage("own", "")), []known{a}, 60, unknown, lineage("own", ""), nil, false},
+		"a restore of its own":                       {own(restored), []known{b, a}, 130, unknown, restored, nil, false},
 		"an unnamed bucket and a file of a restore":  {own(lineage("r", "")), []known{unnamed}, 80, unknown, lineage("r", ""), nil, false},
 		"an older lineage after a newer was started": {own(lineage("b", "a")), []known{b, a}, 125, agrees, lineage("b", "a"), nil, false},
 	} {

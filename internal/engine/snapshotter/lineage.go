@@ -49,7 +49,9 @@ type verdict struct {
 //
 // Data with a lineage file are of that lineage, or of one that forked from it while the file
 // was elsewhere (each member of a cluster has a file, and only the one beside the snapshotter
-// that forked was written). Data without one are recognised in the bucket by three facts that
+// that forked was written), or of one that another member began in its place, because it could
+// not know of ours: then all members go on with the newest, or each would write a history of
+// its own. Data without one are recognised in the bucket by three facts that
 // must all hold for the newest lineage: the same cluster id, an etcd that is not behind it, and
 // a recorded HashKV that etcd still computes alike, if it can. Anything else is a new lineage.
 //
@@ -88,6 +90,9 @@ func (e evidence) withFile(own snapshot.Lineage) verdict {
 		case e.descends(b.Lineage, own.ID) && b.cluster == e.cluster && e.quarrel(b) == "":
 			return verdict{lineage: b.Lineage, events: []Event{{Code: StaleLineage, Revision: e.revision,
 				Text: fmt.Sprintf("the data directory says %s, from which this cluster has forked %s since", timeline.Title(own.ID), timeline.Title(b.ID))}}}
+		case e.beside(b.Lineage, own) && b.cluster == e.cluster && e.quarrel(b) == "":
+			return verdict{lineage: b.Lineage, events: []Event{{Code: StaleLineage, Revision: e.revision,
+				Text: fmt.Sprintf("the data directory says %s, but another member of this cluster began %s in its place", timeline.Title(own.ID), timeline.Title(b.ID))}}}
 		}
 	}
 	return verdict{lineage: own} // of a restore, or never uploaded yet
@@ -120,6 +125,12 @@ func (e evidence) descends(l snapshot.Lineage, ancestor snapshot.LineageID) bool
 		at = parents[at]
 	}
 	return false
+}
+
+// beside reports whether l is another lineage that a snapshotter began after the same parent. A
+// restore tells where it left the parent, a snapshotter cannot.
+func (evidence) beside(l, own snapshot.Lineage) bool {
+	return l.ID != "" && l.Parent == own.Parent && l.Fork == 0 && own.Fork == 0
 }
 
 func (e evidence) fork(parent snapshot.LineageID, why string) verdict {

@@ -35,28 +35,40 @@ func ownerIDs(configured, beside string, v verdict, e evidence, hasData bool) []
 			ids = append(ids, string(at))
 		}
 	}
-	cluster := fmt.Sprintf("cluster-%016x", e.cluster)
+	cluster := clusterOwner(e.cluster)
 	if hasData {
 		return append(ids, cluster)
 	}
 	return append([]string{cluster}, ids...)
 }
 
+// clusterOwner is the name under which the data of a cluster may write.
+func clusterOwner(id uint64) string { return fmt.Sprintf("cluster-%016x", id) }
+
+// ours reports whether the record names one of ids.
+func ours(r *catalog.OwnerRecord, ids []string) bool {
+	return r.Err == nil && (slices.Contains(ids, r.ID) || r.ClusterID != 0 && slices.Contains(ids, clusterOwner(r.ClusterID)))
+}
+
 // guard makes sure that we own the prefix, and returns the record that says so.
-func (s *Snapshotter) guard(ctx context.Context, current *catalog.OwnerRecord, ids []string) (catalog.OwnerRecord, error) {
+func (s *Snapshotter) guard(ctx context.Context, current *catalog.OwnerRecord, ids []string, cluster uint64) (catalog.OwnerRecord, error) {
 	cfg := s.cfg
 	for {
 		after := int64(0)
 		if current != nil {
 			after = current.Number
-			if current.Err == nil && slices.Contains(ids, current.ID) {
+			if ours(current, ids) {
 				return *current, nil
 			}
 			if !cfg.TakeOver {
 				return catalog.OwnerRecord{}, refusal(current, ids[0])
 			}
 		}
-		rec, err := catalog.Claim(ctx, cfg.Store, cfg.Prefix, after, snapshot.Owner{ID: ids[0], Note: cfg.OwnerNote, Since: cfg.Now().UTC()})
+		claim := snapshot.Owner{ID: ids[0], Note: cfg.OwnerNote, Since: cfg.Now().UTC()}
+		if cfg.Owner == "" {
+			claim.ClusterID = cluster
+		}
+		rec, err := catalog.Claim(ctx, cfg.Store, cfg.Prefix, after, claim)
 		if err == nil {
 			code, text := OwnerClaimed, "the prefix had no owner; it is "+rec.ID+" now"
 			if current != nil {
@@ -76,7 +88,7 @@ func (s *Snapshotter) guard(ctx context.Context, current *catalog.OwnerRecord, i
 		if rerr != nil {
 			return catalog.OwnerRecord{}, rerr
 		}
-		if c.Owner != nil && (c.Owner.Err != nil || !slices.Contains(ids, c.Owner.ID)) {
+		if c.Owner != nil && !ours(c.Owner, ids) {
 			return catalog.OwnerRecord{}, refusal(c.Owner, ids[0])
 		}
 		current = c.Owner

@@ -112,19 +112,15 @@ func (s *Snapshotter) identify(ctx context.Context, m Member, st member.Status, 
 	}
 	v := judge(e)
 	ids := ownerIDs(s.cfg.Owner, file.Owner, v, e, s.cfg.Data != nil)
-	if cat.Owner != nil && cat.Owner.Err == nil {
-		for _, id := range ids {
-			if id == cat.Owner.ID {
-				ids[0] = id // keep the name it has
-			}
-		}
+	if cat.Owner != nil && ours(cat.Owner, ids) {
+		ids[0] = cat.Owner.ID // keep the name it has
 	}
 	want := Identity{Lineage: v.lineage, Owner: file.Owner}
 	if want.Owner == "" {
 		want.Owner = ids[0]
 	}
 	if cat.Owner != nil && !s.cfg.TakeOver { // refuse before anything is written
-		if _, err := s.guard(ctx, cat.Owner, ids); err != nil {
+		if _, err := s.guard(ctx, cat.Owner, ids, st.ClusterID); err != nil {
 			return verdict{}, catalog.OwnerRecord{}, err
 		}
 	}
@@ -133,7 +129,7 @@ func (s *Snapshotter) identify(ctx context.Context, m Member, st member.Status, 
 			return verdict{}, catalog.OwnerRecord{}, fmt.Errorf("write the lineage beside the data: %w", err)
 		}
 	}
-	owner, err := s.guard(ctx, cat.Owner, ids)
+	owner, err := s.guard(ctx, cat.Owner, ids, st.ClusterID)
 	if err != nil {
 		return verdict{}, catalog.OwnerRecord{}, err
 	}
