@@ -12,6 +12,7 @@ import (
 	"druid.internal/druid/internal/engine/fetch"
 	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/etcd/datadir/boltfile"
 	"druid.internal/druid/internal/store"
 )
 
@@ -37,6 +38,10 @@ func condemns(err error) bool {
 		if errors.Is(err, d) {
 			return true
 		}
+	}
+	// A broken database of ours (ErrVerification) says nothing about the one it was made from.
+	if errors.Is(err, boltfile.ErrCorrupt) && !errors.Is(err, datadir.ErrVerification) {
+		return true
 	}
 	var gap *codec.GapError
 	var order *codec.OrderError
