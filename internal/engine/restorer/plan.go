@@ -9,6 +9,7 @@ import (
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/replay"
+	"druid.internal/druid/internal/etcd/datadir"
 )
 
 // Bump says by how much to raise the revision of a restored cluster, so that whoever watched the
@@ -35,6 +36,9 @@ func ParseBump(s string) (Bump, error) {
 	if err != nil || n < 0 {
 		return Bump{}, fmt.Errorf("%q is neither a number of revisions nor auto", s)
 	}
+	if n > datadir.MaxRevision {
+		return Bump{}, fmt.Errorf("%q leaves etcd too few revisions, at most %d do", s, int64(datadir.MaxRevision))
+	}
 	return Bump{By: n}, nil
 }
 
@@ -53,6 +57,9 @@ func (b Bump) revisions(lowest, known snapshot.Revision) int64 {
 		return b.By
 	}
 	gap := int64(known - lowest)
+	if gap > datadir.MaxRevision {
+		return gap // beyond what datadir does: it says so
+	}
 	return max(minAutoBump, gap/autoBumpDenom*autoBumpNum+gap%autoBumpDenom*autoBumpNum/autoBumpDenom+1)
 }
 

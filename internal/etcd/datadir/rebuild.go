@@ -27,7 +27,8 @@ type Options struct {
 	// compact revision if it is lower. Ignored with KeepHistory.
 	CompactAt snapshot.Revision
 	// BumpRevision raises the last revision by so much after the replay and marks everything
-	// before as compacted, so that watchers list again instead of going back in time. 0: no.
+	// before as compacted, so that watchers list again instead of going back in time. It must
+	// not lead beyond MaxRevision. 0: no.
 	BumpRevision int64
 
 	// LeaseTTL is the time to live, in seconds, given to leases that live keys refer to and of
@@ -60,6 +61,9 @@ const (
 	DefaultMemoryLimit = 512 << 20
 	MinMemoryLimit     = 32 << 20
 )
+
+// MaxRevision is how far a bump may go: an etcd counts in an int64, and goes on from there.
+const MaxRevision = 1 << 62
 
 // Phase is what a rebuild is doing.
 type Phase string

@@ -357,6 +357,9 @@ func (r *rebuild) compareRepeated(d *Delta, rec *codec.Record, content uint64) e
 // settle ends the collection: every chain is judged, and it is known what survives.
 func (r *rebuild) settle(ctx context.Context) error {
 	if r.report.Revision = r.reached; r.o.BumpRevision > 0 {
+		if r.o.BumpRevision > MaxRevision-int64(r.reached) {
+			return fmt.Errorf("a bump of %d from revision %d leaves etcd too few revisions: the sum may be %d at most", r.o.BumpRevision, r.reached, int64(MaxRevision))
+		}
 		r.report.Revision += snapshot.Revision(r.o.BumpRevision)
 		e := entry{main: r.report.Revision}
 		if r.o.KeepHistory {
