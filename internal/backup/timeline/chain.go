@@ -180,22 +180,37 @@ func (h *byTime) Pop() any {
 	return last
 }
 
-// Chains are the chains of the usable fulls, newest first.
+// Chains are the chains of the usable fulls, newest first. Together they have as many links as
+// there are fulls times deltas, so ask for all of them only to look at few snapshots.
 func (l Lineage) Chains() []Chain {
 	links := l.Links()
 	var chains []Chain
-	for _, f := range l.bases() {
-		c := Chain{Base: f, Deltas: links.Follow(f.Last), End: f.Last}
-		after := f
-		if n := len(c.Deltas); n > 0 {
-			after = c.Deltas[n-1].Snapshot
-			c.End = after.Last
-		}
-		c.Gap = links.Beyond(c.End, after.Name().String())
-		chains = append(chains, c)
+	for _, f := range slices.Backward(l.bases()) {
+		chains = append(chains, links.chain(f))
 	}
-	slices.Reverse(chains)
 	return chains
+}
+
+// NewestChain is the first of Chains: that of the full which reaches farthest. false if there is no
+// usable full.
+func (l Lineage) NewestChain() (Chain, bool) {
+	bases := l.bases()
+	if len(bases) == 0 {
+		return Chain{}, false
+	}
+	return l.Links().chain(bases[len(bases)-1]), true
+}
+
+// chain is what continues the full f.
+func (x Links) chain(f Snapshot) Chain {
+	c := Chain{Base: f, Deltas: x.Follow(f.Last), End: f.Last}
+	after := f
+	if n := len(c.Deltas); n > 0 {
+		after = c.Deltas[n-1].Snapshot
+		c.End = after.Last
+	}
+	c.Gap = x.Beyond(c.End, after.Name().String())
+	return c
 }
 
 // bases are the usable fulls in the order of CompareBases.

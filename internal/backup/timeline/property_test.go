@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/backup/timeline/timelinetest"
@@ -38,12 +40,28 @@ func FuzzBuildHoldsItsPromisesForAnyListing(f *testing.F) {
 				t.Error("the unnamed lineage is not last")
 			}
 			newestKnown(t, lineage)
-			for _, c := range lineage.Chains() {
+			chains := lineage.Chains()
+			for _, c := range chains {
 				chainIsContiguous(t, lineage, c)
 			}
+			theNewestChainIsTheFirst(t, lineage, chains)
 			windowsAreApart(t, lineage.Windows())
 		}
 	})
+}
+
+// theNewestChainIsTheFirst of all chains, and there is one if there is any.
+func theNewestChainIsTheFirst(t *testing.T, l timeline.Lineage, chains []timeline.Chain) {
+	t.Helper()
+	newest, is := l.NewestChain()
+	if is != (len(chains) > 0) {
+		t.Fatalf("there is a newest chain: %v, of %d", is, len(chains))
+	}
+	if is {
+		if d := cmp.Diff(chains[0], newest, cmp.AllowUnexported(timeline.Snapshot{})); d != "" {
+			t.Error(d)
+		}
+	}
 }
 
 // everythingIsShownOnce: every key of a snapshot is in exactly one lineage, and what is not

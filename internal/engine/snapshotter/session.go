@@ -162,8 +162,7 @@ func (n *session) resume(own timeline.Lineage, rev snapshot.Revision) (next snap
 		prior.Window = n.cfg.Schedule.Window
 	}
 	next = rev + 1
-	if chains := own.Chains(); len(chains) > 0 {
-		c := chains[0]
+	if c, is := own.NewestChain(); is {
 		prior.Exists, prior.Full = true, c.Base.Name()
 		n.lastFull = taken(c.Base)
 		n.stamp = c.Base.Name().Created
