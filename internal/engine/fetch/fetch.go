@@ -31,7 +31,7 @@ type Options struct {
 	// small size, one stream is read.
 	Parallel int
 	// RangeBytes is the size of one range; 0 means DefaultRangeBytes. Memory is about
-	// Parallel x RangeBytes.
+	// Parallel x RangeBytes until the end was read.
 	RangeBytes int64
 	// OnRead, if set, is told of every read how many bytes it brought. It may be called from
 	// any goroutine that reads.
@@ -190,6 +190,7 @@ func (r *ranges) Read(b []byte) (int, error) {
 			if r.err = r.ctx.Err(); r.err == nil {
 				r.err = io.EOF
 			}
+			r.release()
 			continue
 		}
 		p := <-c
@@ -203,6 +204,18 @@ func (r *ranges) Read(b []byte) (int, error) {
 	n := copy(b, r.cur)
 	r.cur = r.cur[n:]
 	return n, nil
+}
+
+// release drops the buffers when nothing is under way any more: a reader may stay open long after
+// its end was read, for a restore as long as the restore takes.
+func (r *ranges) release() {
+	for {
+		select {
+		case <-r.free:
+		default:
+			return
+		}
+	}
 }
 
 // Close abandons the requests under way and waits for them.

@@ -110,3 +110,18 @@ func TestACancelledReadIsNotTheEnd(t *testing.T) {
 		t.Error("the cancelled read ended as if it were whole")
 	}
 }
+
+func TestNoBufferIsKeptOnceTheEndWasRead(t *testing.T) {
+	r, err := Open(context.Background(), &oneObject{content: random(1000)}, store.Version{Key: "k"}, Options{Size: 1000, Parallel: 3, RangeBytes: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		t.Fatal(err)
+	}
+	src := r.(*proven).src.(*ranges)
+	if kept := len(src.free); kept > 0 || src.whole != nil || len(src.cur) > 0 {
+		t.Errorf("%d buffers are kept", kept)
+	}
+}
