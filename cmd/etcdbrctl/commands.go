@@ -37,6 +37,7 @@ var exitTable = []struct {
 	{as[*interrupted], exitInterrupted},
 	{is(context.Canceled), exitInterrupted},
 	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
+	{is(member.ErrUnreachable, member.ErrForbidden, member.ErrNoLeader), exitUnreachable},
 	{as[*restoreplan.LossError], exitRefused},
 	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned, copier.ErrForeign, copier.ErrConflict), exitRefused},
 	{is(copier.ErrVanished), exitDamaged},

@@ -40,6 +40,7 @@ func TestBadInputIsOneLineThatSaysWhatAndTheRemedy(t *testing.T) {
 		"a schedule that is none":       {with("snapshot", "--schedule=often"), exitUsage, []string{"--schedule"}},
 		"a format that is none":         {with("snapshot", "--snapshot-format=v3"), exitUsage, []string{"v2-json"}},
 		"a compression that is none":    {with("snapshot", "--compression-policy=rar"), exitUsage, []string{"rar", "zstd"}},
+		"an etcd that is not there":     {with("snapshot", "--endpoints=http://127.0.0.1:1", "--etcd-connection-timeout=2s", "--backoff-attempt-limit=1"), exitUnreachable, []string{"127.0.0.1:1", "--endpoints"}},
 		"half a client certificate":     {with("snapshot", "--cert=x", "--endpoints=https://127.0.0.1:1"), exitUsage, []string{"--key"}},
 		"a history that is none":        {with("compact", "--auto-compaction-retention=some"), exitUsage, []string{"some"}},
 		"store without a verb":          {[]string{"store"}, exitUsage, []string{"probe"}},

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -189,6 +190,30 @@ func TestCertificatesAreReadAnewForEveryConnection(t *testing.T) {
 	defer c.Close()
 	if _, err := c.Member(t.Context()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "--cert") {
 		t.Fatalf("a missing certificate: %v, want one that names --cert", err)
+	}
+}
+
+// A server that asks for a certificate ends the connection of who has none, and one that hangs
+// says nothing: in both cases there is no answer in time.
+func TestAServerThatDoesNotAnswerInTimeIsUnreachable(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for name, user := range map[string]string{"when asked": "", "when logging in": "root"} {
+		t.Run(name, func(t *testing.T) {
+			c, err := New(Config{Endpoints: []string{"http://" + silent.Addr().String()}, InsecureTransport: true, Username: user, Password: user, DialTimeout: 200 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, err = c.Member(t.Context())
+			if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "--endpoints") {
+				t.Errorf("%v, want ErrUnreachable for lack of time, with its remedy", err)
+			}
+		})
 	}
 }
 

@@ -44,8 +44,10 @@ func explain(what, endpoint string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s at %s: %w", what, endpoint, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s at %s: %w: %w (%s)", what, endpoint, ErrUnreachable, err, slowHint)
 	}
 	kind, hint := classify(err)
 	if kind == nil {
@@ -56,6 +58,10 @@ func explain(what, endpoint string, err error) error {
 	}
 	return fmt.Errorf("%s at %s: %w: %w", what, endpoint, kind, err)
 }
+
+// slowHint is for whoever got no answer in time. Servers that want a certificate and do not get
+// one end the connection, which looks alike.
+const slowHint = "check --endpoints, that etcd runs there, and --cert and --key if it asks for a certificate"
 
 func classify(err error) (kind error, hint string) {
 	text := err.Error()
@@ -89,7 +95,7 @@ func classify(err error) (kind error, hint string) {
 	case codes.Canceled:
 		return context.Canceled, ""
 	case codes.DeadlineExceeded:
-		return context.DeadlineExceeded, ""
+		return fmt.Errorf("%w: %w", ErrUnreachable, context.DeadlineExceeded), slowHint
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return ErrForbidden, "give a user with the role root by --etcd-username and --etcd-password"
 	case codes.Unavailable:
