@@ -28,6 +28,8 @@ var (
 	ErrExists = errors.New("data directory exists")
 	// ErrBusy: another process restores into the directory, or an etcd runs on it.
 	ErrBusy = errors.New("in use by another process")
+	// ErrPlace: no directory can be put under the final name, whatever is restored.
+	ErrPlace = errors.New("unusable data directory")
 	// ErrVerification: what was written is not what was meant. Nothing was given its final name.
 	ErrVerification = errors.New("verification of the new database failed")
 	// ErrMembership: the new membership is impossible.

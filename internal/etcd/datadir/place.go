@@ -32,10 +32,20 @@ func openPlace(dir string) (*place, error) {
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		abs = real
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, fmt.Errorf("%w: %s: %w", ErrPlace, abs, err)
+	} else if to, err := os.Readlink(abs); err == nil {
+		return nil, fmt.Errorf("%w: %s is a symbolic link to %s, which does not exist; make that an empty directory, or name another place", ErrPlace, abs, to)
 	}
-	if st, err := os.Stat(filepath.Dir(abs)); err != nil || !st.IsDir() {
-		return nil, fmt.Errorf("the parent of the data directory %s must be a directory: %w", abs, errors.Join(err, fs.ErrNotExist))
+	if st, err := os.Stat(filepath.Dir(abs)); err != nil {
+		return nil, fmt.Errorf("%w: %s cannot be made, its parent must exist: %w", ErrPlace, abs, err)
+	} else if !st.IsDir() {
+		return nil, fmt.Errorf("%w: %s cannot be made, %s is not a directory", ErrPlace, abs, filepath.Dir(abs))
+	}
+	if mounted, err := isMountPoint(abs); err != nil {
+		return nil, err
+	} else if mounted {
+		return nil, fmt.Errorf("%w: %s is a mount point, which cannot be replaced at once; name a directory below it, for example %s",
+			ErrPlace, abs, filepath.Join(abs, "new.etcd"))
 	}
 	p := &place{dir: abs, part: abs + ".part"}
 	path := p.part + ".lock"
@@ -197,6 +207,9 @@ func (p *place) replace(old bool, at func(step) error) error {
 			return err
 		}
 		return at(durable)
+	}
+	if _, err := p.inspect(); err != nil { // an etcd may have been started since the first look
+		return err
 	}
 	undo, err := p.exchange(at)
 	if err != nil {

@@ -49,7 +49,7 @@ const (
 // directory is made as Dir.part and appears as Dir only when complete, verified and synced.
 // Whatever happens before that moment, Dir stays as it was; see also [Recover].
 //
-// Besides the errors of [Rebuild]: [ErrExists], [ErrBusy], [ErrMembership].
+// Besides the errors of [Rebuild]: [ErrExists], [ErrBusy], [ErrPlace], [ErrMembership].
 func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored, err error) {
 	records, err := t.Member.records()
 	if err != nil {
