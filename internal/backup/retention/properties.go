@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -91,16 +92,21 @@ func (h *history) protectNeeded() {
 	if len(bases) == 0 {
 		return
 	}
-	// reach[i] is how far the chain of bases[i] is needed.
+	// reach[i] is how far the chain of bases[i] is needed. No further than to the next full:
+	// what begins behind that one needs that one. So all chains together are as long as one.
 	reach := make([]snapshot.Revision, len(bases))
 	chains := make([][]timeline.Link, len(bases))
 	chain := func(i int) []timeline.Link {
 		if chains[i] == nil {
-			chains[i] = h.index.Follow(bases[i].Last)
+			limit := snapshot.Revision(math.MaxInt64)
+			if i+1 < len(bases) {
+				limit = bases[i+1].Last
+			}
+			chains[i] = h.index.FollowTo(bases[i].Last, limit)
 		}
 		return chains[i]
 	}
-	end := func(i int) snapshot.Revision {
+	end := func(i int) snapshot.Revision { // exact where it does not reach the next full
 		if links := chain(i); len(links) > 0 {
 			return links[len(links)-1].To
 		}

@@ -97,9 +97,12 @@ func farther(a, b Snapshot) bool {
 
 // Follow continues from a state at revision pos as far as possible. Of several deltas that
 // continue it, the one that reaches farthest is taken, so that the fewest are read.
-func (x Links) Follow(pos snapshot.Revision) []Link {
+func (x Links) Follow(pos snapshot.Revision) []Link { return x.FollowTo(pos, math.MaxInt64) }
+
+// FollowTo is Follow, but ends with the link that reaches limit.
+func (x Links) FollowTo(pos, limit snapshot.Revision) []Link {
 	var links []Link
-	for pos < math.MaxInt64 {
+	for pos < limit {
 		n := x.upTo(pos)
 		if n == 0 {
 			break
