@@ -143,7 +143,7 @@ func (w *world) useLocal(dir string) { w.place = inDirectory(w.t, dir) }
 // write makes n random changes and waits until they are recorded.
 func (w *world) write(n int) int64 {
 	w.t.Helper()
-	var rev int64
+	rev := w.history.Last()
 	for range n {
 		r, err := w.load.Step(context.Background())
 		if err != nil {

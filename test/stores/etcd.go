@@ -30,6 +30,10 @@ type EtcdOptions struct {
 	Durable                 bool // fsync; without it tests are faster and a crash of the machine loses data, a kill does not
 
 	Flags []string // further flags, last, so that they win
+
+	// Prepare, if set, is called when names, ports and directories are chosen and nothing runs
+	// yet, for those who put data there; again if other ports have to be chosen.
+	Prepare func([]*Member) error
 }
 
 // Etcd is a running cluster of processes.
@@ -94,6 +98,11 @@ func (e *Etcd) start(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		if err := e.layOut(); err != nil {
 			return err
+		}
+		if e.opts.Prepare != nil {
+			if err := e.opts.Prepare(e.Members); err != nil {
+				return err
+			}
 		}
 		err := e.boot(ctx)
 		if err == nil {
