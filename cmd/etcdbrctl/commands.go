@@ -41,10 +41,12 @@ var exitTable = []struct {
 	{as[*restoreplan.LossError], exitRefused},
 	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned, copier.ErrForeign, copier.ErrConflict), exitRefused},
 	{is(copier.ErrVanished), exitDamaged},
-	{is(member.ErrConfig), exitUsage},
+	{is(member.ErrConfig, datadir.ErrMembership, datadir.ErrPlace), exitUsage},
 	{as[*restoreplan.NoWayError], exitDamaged},
 	{is(verifier.ErrBroken, datadir.ErrVerification, datadir.ErrHashKV), exitDamaged},
 	{as[*datadir.GapError], exitDamaged},
 	{as[*datadir.OverlapError], exitDamaged},
 	{as[*datadir.ChainError], exitDamaged},
+	{as[*datadir.OrderError], exitDamaged},
+	{as[*datadir.TargetError], exitDamaged},
 }

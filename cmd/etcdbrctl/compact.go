@@ -47,6 +47,11 @@ there is nothing to do.`,
 				return err
 			}
 			p := newProgress(a.sys.err, a.log)
+			removeScratch, err := makeScratch(scratch)
+			if err != nil {
+				return err
+			}
+			defer removeScratch()
 			limitMemory(int64(memory))
 			res, err := compactor.Compact(cmd.Context(), compactor.Request{
 				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Lineage: lineage.lineageID(), AcceptLossTo: snapshot.Revision(lineage.acceptLossTo),
@@ -72,7 +77,7 @@ there is nothing to do.`,
 	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }
 	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
 	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time")
-	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "existing directory with room for one database; default: the system's temporary directory")
+	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "directory with room for one database, made if need be; default: the system's temporary directory")
 	acceptWithoutEffect(flags, "no etcd runs during a compaction", "max-txn-ops", "max-request-bytes", "max-call-send-message-size", "embedded-etcd-quota-bytes",
 		"etcd-connection-timeout", "etcd-snapshot-timeout", "etcd-defrag-timeout", "data-dir", "defragment")
 	acceptWithoutEffect(flags, "snapshot leases are replaced by what the sidecar reports", "full-snapshot-lease-name", "delta-snapshot-lease-name", "enable-snapshot-lease-renewal", "metrics-scrape-wait-duration")

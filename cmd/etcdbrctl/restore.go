@@ -59,6 +59,10 @@ with --overwrite, and kept aside until then.`,
 			if err != nil {
 				return err
 			}
+			membership := cluster.membership(lineage)
+			if err := membership.Check(); err != nil {
+				return &usageError{err}
+			}
 			b, err := a.openBackup(cmd.Context(), from)
 			if err != nil {
 				return err
@@ -68,7 +72,7 @@ with --overwrite, and kept aside until then.`,
 				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Target: t, Lineage: target.lineageID(),
 					AcceptLossTo: snapshot.Revision(target.acceptLossTo), Ranges: from.parallelUploads, Progress: p.report, Log: a.log},
 				KeepHistory: history, Bump: bump.Bump, LastKnown: snapshot.Revision(target.lastKnown),
-				Dir: cluster.dataDir, Overwrite: overwrite, Member: cluster.membership(lineage), NewLineage: lineage,
+				Dir: cluster.dataDir, Overwrite: overwrite, Member: membership, NewLineage: lineage,
 				QuotaBytes: quota, MemoryLimit: int64(memory), ScratchDir: scratch, Parallel: fetchers,
 			}
 			q.Replanned = func(reason string, next restorer.Plan) {
@@ -83,6 +87,11 @@ with --overwrite, and kept aside until then.`,
 				return out.print(a.sys.out, newPlanView(plan), func(w io.Writer) error { _, err := io.WriteString(w, plan.String()); return err })
 			}
 			fmt.Fprintf(a.sys.err, "%s\n", plan)
+			removeScratch, err := makeScratch(scratch)
+			if err != nil {
+				return err
+			}
+			defer removeScratch()
 			limitMemory(int64(memory))
 			res, err := restorer.Run(cmd.Context(), q, plan)
 			p.end()
@@ -105,7 +114,7 @@ with --overwrite, and kept aside until then.`,
 	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
 	flags.Int64Var(&quota, "embedded-etcd-quota-bytes", 8<<30, "backend quota of the etcd that will run on it: a NOSPACE alarm is cleared when the result is smaller")
 	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; at most two per processor are")
-	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "existing directory for unpacked and spilled data; default: beside the data directory")
+	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "directory for unpacked and spilled data, made if need be; default: beside the data directory")
 	flags.StringVar(&newLineage, "new-lineage", "", "id of the history that begins here, 32 hexadecimal digits; default: a new one. The same for every member of a cluster")
 	flags.BoolVar(&dryRun, "dry-run", false, "print the plan and stop")
 	acceptWithoutEffect(flags, "nothing is sent to an etcd while restoring", "max-txn-ops", "max-request-bytes", "max-call-send-message-size")
@@ -117,7 +126,12 @@ with --overwrite, and kept aside until then.`,
 
 // lineage is the id to begin the restored history with.
 func (f *clusterFlags) lineage(given string) (snapshot.LineageID, error) {
-	many := strings.Count(f.cluster, ",") > 0
+	names := map[string]bool{} // a member with several peer URLs is named several times
+	for _, m := range strings.Split(f.cluster, ",") {
+		name, _, _ := strings.Cut(m, "=")
+		names[strings.TrimSpace(name)] = true
+	}
+	many := len(names) > 1
 	switch {
 	case given != "":
 		if b, err := hex.DecodeString(given); err != nil || len(b) != 16 {

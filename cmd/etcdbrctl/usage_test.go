@@ -34,6 +34,11 @@ func TestBadInputIsOneLineThatSaysWhatAndTheRemedy(t *testing.T) {
 		"an unmarked bump":              {with("restore", "--bump-revision=auto", "--mark-compacted=false"), exitUsage, []string{"--mark-compacted=false"}},
 		"a size that is none":           {with("restore", "--memory-limit=much"), exitUsage, []string{"--memory-limit", "128Mi"}},
 		"members without a lineage":     {with("restore", "--initial-cluster=a=http://x:1,b=http://y:1", "--name=a"), exitUsage, []string{"--new-lineage", "--initial-cluster-token"}},
+		"a name that is no member":      {with("restore", "--name=x"), exitUsage, []string{`no member "x"`}},
+		"other peer URLs":               {with("restore", "--initial-advertise-peer-urls=https://x:1"), exitUsage, []string{"https://x:1", "localhost:2380"}},
+		"a cluster without URLs":        {with("restore", "--initial-cluster=default"), exitUsage, []string{"initial cluster"}},
+		"several URLs are one member":   {with("restore", "--initial-cluster=default=http://[::1]:1,default=http://127.0.0.1:2", "--initial-advertise-peer-urls=http://127.0.0.1:2,http://[::1]:1", "--data-dir="+filepath.Join(empty, "d")), exitDamaged, []string{"no way"}},
+		"a bump beyond all revisions":   {with("restore", "--bump-revision=9223372036854775807"), exitUsage, []string{"too few revisions"}},
 		"an empty bucket":               {with("restore", "--data-dir="+filepath.Join(empty, "d")), exitDamaged, []string{"no"}},
 		"a policy that is none":         {with("collect", "--garbage-collection-policy=Random"), exitUsage, []string{"--garbage-collection-policy", "LimitBased"}},
 		"a form of output that is none": {with("list", "-o", "xml"), exitUsage, []string{"yaml"}},
@@ -73,6 +78,33 @@ func TestFlagsOfTheOriginalThatNeedNothingHereAreAcceptedWithAWarning(t *testing
 		"--auto-compaction-mode=periodic", "--auto-compaction-retention=30m", "--embedded-etcd-quota-bytes=8589934592", "--max-fetchers=6")
 	if result.Revision != 871 {
 		t.Errorf("revision %d", result.Revision)
+	}
+}
+
+func TestADirectoryForTemporaryDataIsMadeAndRemoved(t *testing.T) {
+	scratch := filepath.Join(t.TempDir(), "a", "restoration.temp")
+	_, result := restoreFixture(t, "upstream-bucket-none", "--restoration-temp-snapshots-dir="+scratch)
+	if result.Revision != 871 {
+		t.Errorf("revision %d", result.Revision)
+	}
+	if _, err := os.Stat(scratch); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+	kept := t.TempDir()
+	restoreFixture(t, "upstream-bucket-none", "--restoration-temp-snapshots-dir="+kept)
+	if left, err := os.ReadDir(kept); err != nil || len(left) > 0 {
+		t.Errorf("of a directory that was there: %v, %v", left, err)
+	}
+}
+
+func TestAMountPointAsDataDirectoryIsRefusedWithARemedy(t *testing.T) {
+	container, err := filepath.Abs(filepath.Join("..", "..", "testdata", "upstream-bucket-none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := etcdbrctl(t, "restore", "--storage-provider=Local", "--store-container="+container, "--store-prefix=ns--uid/etcd-main", "--data-dir=/proc")
+	if code != exitUsage || !strings.Contains(stderr, "mount point") || !strings.Contains(stderr, "/proc/new.etcd") {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 

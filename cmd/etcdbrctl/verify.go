@@ -43,6 +43,11 @@ The result is thrown away; room for one database is needed meanwhile.`,
 				return err
 			}
 			p := newProgress(a.sys.err, a.log)
+			removeScratch, err := makeScratch(scratch)
+			if err != nil {
+				return err
+			}
+			defer removeScratch()
 			limitMemory(int64(memory))
 			report, err := verifier.Verify(cmd.Context(), verifier.Request{
 				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Target: t, Lineage: target.lineageID(),
@@ -65,7 +70,7 @@ The result is thrown away; room for one database is needed meanwhile.`,
 	out.add(flags)
 	flags.BoolVar(&all, "all", false, "verify the chain of every full of every lineage")
 	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
-	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "existing directory with room for one database; default: the system's temporary directory")
+	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "directory with room for one database, made if need be; default: the system's temporary directory")
 	return cmd
 }
 

@@ -28,6 +28,12 @@ type Membership struct {
 	PeerURLs       []string // this member's own; must be those of InitialCluster. Empty: taken from there
 }
 
+// Check tells whether the membership is possible: nil, or an error that wraps [ErrMembership].
+func (m Membership) Check() error {
+	_, err := m.records()
+	return err
+}
+
 // membershipRecords is what a new membership puts into the database, and raft's first entries:
 // one per member, all of them committed.
 type membershipRecords struct {
