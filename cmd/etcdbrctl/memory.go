@@ -7,9 +7,10 @@ import "runtime/debug"
 const memoryForRest = 48 << 20
 
 // limitMemory makes the garbage collector work harder as the heap nears the limit, so that
-// --memory-limit bounds the process and not only the replay's tables.
+// --memory-limit bounds the process and not only the replay's tables. Those, a third of the limit
+// and more, lie outside of the heap, where the collector does not see them.
 func limitMemory(limit int64) {
 	if limit > 0 {
-		debug.SetMemoryLimit(limit + memoryForRest)
+		debug.SetMemoryLimit(limit*2/3 + memoryForRest)
 	}
 }

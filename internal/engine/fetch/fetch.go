@@ -38,8 +38,9 @@ type Options struct {
 	OnRead func(n int)
 }
 
-// DefaultRangeBytes keeps the requests of a large object few and the buffers small.
-const DefaultRangeBytes = 8 << 20
+// DefaultRangeBytes keeps the requests of a large object few and the buffers small: a full and
+// the first delta, five ranges each, take 40 MB of what a memory limit leaves.
+const DefaultRangeBytes = 4 << 20
 
 // Open reads the version v. Read returns io.EOF only when as many bytes came as expected and
 // their digest is the expected one; until then nothing read may be taken for true.
