@@ -67,19 +67,19 @@ type step struct {
 }
 
 // compare runs the steps in turns, so that whatever else the machine does meets all of them.
-func (b *bench) compare(ctx context.Context, steps ...step) ([]*measured, error) {
+func (b *bench) compare(ctx context.Context, rounds int, steps ...step) ([]*measured, error) {
 	all := make([]*measured, len(steps))
 	for i, s := range steps {
 		all[i] = &measured{name: s.program.name}
 	}
-	for round := range b.rounds {
+	for round := range rounds {
 		for i, s := range steps {
 			r, err := b.once(ctx, s)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", s.program.name, err)
 			}
 			all[i].runs = append(all[i].runs, r)
-			fmt.Printf("  %d/%d  %-44s %s\n", round+1, b.rounds, s.program.name, r)
+			fmt.Printf("  %d/%d  %-44s %s\n", round+1, rounds, s.program.name, r)
 		}
 	}
 	return all, nil

@@ -34,12 +34,13 @@ type run struct {
 	anon     int64         // bytes of anonymous memory, at the most among samples
 	read     int64         // bytes by read calls, cached or not
 	written  int64         // bytes by write calls
+	others   float64       // share of all processors that everything else used meanwhile
 	stdout   []byte
 	reported string // the line that contained until
 }
 
 func (r run) String() string {
-	return fmt.Sprintf("%6.2f s  cpu %6.2f s  anon %4.0f MB", r.wall.Seconds(), r.cpu.Seconds(), float64(r.anon)/1e6)
+	return fmt.Sprintf("%6.2f s  cpu %6.2f s  anon %4.0f MB  others %3.0f %%", r.wall.Seconds(), r.cpu.Seconds(), float64(r.anon)/1e6, 100*r.others)
 }
 
 const (
@@ -61,7 +62,7 @@ func (p program) measure(ctx context.Context) (r run, err error) {
 	var stdout bytes.Buffer
 	stderr := &watched{until: p.until, seen: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
-	began := time.Now()
+	busy, began := busyTime(), time.Now()
 	if err := cmd.Start(); err != nil {
 		return run{}, err
 	}
@@ -94,6 +95,7 @@ func (p program) measure(ctx context.Context) (r run, err error) {
 	r.count(cmd.Process.Pid)
 	err = cmd.Wait()
 	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	r.others = max(0, (busyTime()-busy-r.cpu).Seconds()/time.Since(began).Seconds()/float64(runtime.NumCPU()))
 	r.stdout = stdout.Bytes()
 	switch {
 	case ctx.Err() != nil:

@@ -44,7 +44,7 @@ func measureDeltas(ctx context.Context, b *bench) (*result, error) {
 			},
 		})
 	}
-	m, err := b.compare(ctx, steps...)
+	m, err := b.compare(ctx, b.rounds, steps...)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (b *bench) full(ctx context.Context, dir, title string, g workload.Generato
 	remote := snapshot("full, "+title+", MinIO", env, func(run int) []string {
 		return []string{"--storage-provider=S3", "--store-container=" + minioBucket, "--store-endpoint-override=" + minio.Endpoint, fmt.Sprintf("--store-prefix=%s/%d", title, run)}
 	})
-	m, err := b.compare(ctx,
+	m, err := b.compare(ctx, b.rounds,
 		step{program: named("plain reading, "+title, b.baseline("read", etcd.Endpoint()))},
 		step{program: named("bare program, "+title, b.baseline("bare", etcd.Endpoint(), file)), after: func() error { return os.Remove(file) }},
 		local, remote)

@@ -17,8 +17,8 @@ import (
 // machine is what figures depend on.
 type machine struct {
 	cpu, memory, kernel, disk, program string
-	cores                               int
-	at                                  time.Time
+	cores                              int
+	at                                 time.Time
 }
 
 func describeMachine(dir, etcdbrctl string) machine {
@@ -73,4 +73,19 @@ func loadAverage() (load float64) {
 		_, _ = fmt.Sscan(string(text), &load)
 	}
 	return load
+}
+
+// busyTime is how long all processors together were not idle, since the machine started. What a
+// hypervisor took away counts, too.
+func busyTime() time.Duration {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	var user, nice, system, idle, wait, irq, softirq, steal int64
+	if _, err := fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &softirq, &steal); err != nil {
+		return 0
+	}
+	const tick = 10 * time.Millisecond // USER_HZ, on every architecture that Go runs on
+	return time.Duration(user+nice+system+irq+softirq+steal) * tick
 }

@@ -40,10 +40,8 @@ func measureMemory(ctx context.Context, b *bench) (*result, error) {
 		got, err = parseRestored(r)
 		return err
 	}
-	rounds := b.rounds
-	b.rounds = 1 // minutes each, and memory does not depend on what else the machine does
-	m, err := b.compare(ctx, s)
-	b.rounds = rounds
+	const rounds = 1 // it takes minutes, and memory does not depend on what else the machine does
+	m, err := b.compare(ctx, rounds, s)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 type report struct {
 	machine machine
 	quick   bool
-	rounds  int
 	load    float64
 	took    time.Duration
 	groups  []groupResult
@@ -113,15 +112,15 @@ func (r *report) markdown(plot string) string {
 	line("")
 	line("## Every program")
 	line("")
-	line("Medians of %d rounds, memory: the most of any round. Read and written are bytes passed to system calls, from the page cache or to it; mapped files are not among them.", r.rounds)
+	line("Medians, of wall time with the least and the most; memory: the most of any round. Others is the share of all processors that everything else took meanwhile, for fulls etcd and MinIO among it. Read and written are bytes passed to system calls, from the page cache or to it; mapped files are not among them.")
 	for _, g := range r.groups {
 		line("")
 		line("### %s", g.title)
 		line("")
-		line("| program | wall s | CPU s | anonymous MB | RSS MB | read MB | written MB | |")
-		line("| --- | --- | --- | --- | --- | --- | --- | --- |")
+		line("| program | wall s | CPU s | others %% | anonymous MB | RSS MB | read MB | written MB | |")
+		line("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 		for _, m := range g.programs {
-			line("| %s | %.2f | %.2f | %.0f | %.0f | %.0f | %.0f | %s |", m.name, m.median(wall), m.median(cpu), m.worst(anon), m.worst(rss), m.median(bytesRead), m.median(bytesWritten), m.note)
+			line("| %s | %s | %.2f | %.0f | %.0f | %.0f | %.0f | %.0f | %s |", m.name, m.spread(), m.median(cpu), m.median(others), m.worst(anon), m.worst(rss), m.median(bytesRead), m.median(bytesWritten), m.note)
 		}
 	}
 	b.WriteString(method)

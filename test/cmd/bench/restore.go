@@ -84,7 +84,8 @@ func measureRestores(ctx context.Context, b *bench) (*result, error) {
 	}
 	done()
 	last := 1 + keys + events
-	m, err := b.compare(ctx,
+	// A few seconds each: more rounds cost little and make up for whatever disturbs one of them.
+	m, err := b.compare(ctx, 3*b.rounds,
 		step{program: named("gunzip of all deltas", b.baseline("gunzip", filepath.Join(buckets[codec.V2JSON], prefix, "v2", "Incr-*.gz")))},
 		b.restoring("restore, random, JSON+gzip", buckets[codec.V2JSON], events, last),
 		b.restoring("restore, random, native", buckets[codec.Native], events, last),

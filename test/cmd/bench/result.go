@@ -76,9 +76,22 @@ func amount(v float64, unit string) string {
 func wall(r run) float64         { return r.wall.Seconds() }
 func cpu(r run) float64          { return r.cpu.Seconds() }
 func rss(r run) float64          { return float64(r.rss) / 1e6 }
+func others(r run) float64       { return 100 * r.others }
 func anon(r run) float64         { return float64(r.anon) / 1e6 }
 func bytesRead(r run) float64    { return float64(r.read) / 1e6 }
 func bytesWritten(r run) float64 { return float64(r.written) / 1e6 }
+
+// spread is the median of the wall time, with the least and the most.
+func (m *measured) spread() string {
+	if len(m.runs) == 1 {
+		return fmt.Sprintf("%.2f", wall(m.runs[0]))
+	}
+	least, most := wall(m.runs[0]), 0.0
+	for _, r := range m.runs {
+		least, most = min(least, wall(r)), max(most, wall(r))
+	}
+	return fmt.Sprintf("%.2f (%.2f-%.2f)", m.median(wall), least, most)
+}
 
 // median of a quantity over the runs.
 func (m *measured) median(of func(run) float64) float64 {
