@@ -125,6 +125,7 @@ func TestWhichLineageTheDataAre(t *testing.T) {
 			v := judge(evidence{
 				file: c.file, bucket: c.bucket, cluster: 7, revision: c.revision,
 				compare: func(known) agreement { return c.hash },
+				retrace: func(known) agreement { return c.hash },
 				mint:    func() snapshot.LineageID { return "new" },
 			})
 			var codes []EventCode

@@ -26,6 +26,8 @@ type evidence struct {
 	revision snapshot.Revision // of the etcd
 	// compare asks etcd whether its past has the hash that the bucket recorded.
 	compare func(known) agreement
+	// retrace asks etcd whether the last revision of the deltas in the bucket is the one it has.
+	retrace func(known) agreement
 	mint    func() snapshot.LineageID
 }
 
@@ -35,6 +37,7 @@ type known struct {
 	newest  snapshot.Revision
 	cluster uint64 // of its newest manifest that tells one; 0: none does
 	hash    *snapshot.HashKV
+	tail    *timeline.Snapshot // the delta at the end of its newest chain; nil: none
 }
 
 // verdict is which lineage the etcd's data are, and why.
@@ -53,7 +56,8 @@ type verdict struct {
 // not know of ours: then all members go on with the newest, or each would write a history of
 // its own. Data without one are recognised in the bucket by three facts that
 // must all hold for the newest lineage: the same cluster id, an etcd that is not behind it, and
-// a recorded HashKV that etcd still computes alike, if it can. Anything else is a new lineage.
+// the same past as far as etcd can still tell: a recorded HashKV that it computes alike, and the
+// last revision in a delta. Anything else is a new lineage.
 //
 // An etcd that is behind its own lineage, or has another past, is not continued: revisions would
 // be told twice with different content. It is not refused either, because then its new writes
@@ -105,6 +109,9 @@ func (e evidence) quarrel(b known) string {
 	}
 	if b.hash != nil && e.compare(b) == differs {
 		return fmt.Sprintf("etcd's content at revision %d is not what was backed up of %s", b.hash.Revision, timeline.Title(b.ID))
+	}
+	if b.tail != nil && e.retrace(b) == differs {
+		return fmt.Sprintf("what happened in etcd's revision %d is not what was backed up of %s", b.tail.Last, timeline.Title(b.ID))
 	}
 	return ""
 }
@@ -170,6 +177,9 @@ func knownLineages(t timeline.Timeline) []known {
 			if k.hash == nil {
 				k.hash = m.HashKV
 			}
+		}
+		if c, is := l.NewestChain(); is && len(c.Deltas) > 0 {
+			k.tail = &c.Deltas[len(c.Deltas)-1].Snapshot
 		}
 		all = append(all, k)
 	}

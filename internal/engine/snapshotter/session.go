@@ -27,6 +27,7 @@ type session struct {
 	buffer  *buffer
 	slot    chan struct{}   // holds a token while a full is taken
 	asked   chan struct{}   // a full is due
+	seen    trace           // of the last revision that the watch told; the watch's own
 	life    context.Context // ends with the session
 	finish  context.CancelFunc
 
@@ -106,6 +107,7 @@ func (s *Snapshotter) identify(ctx context.Context, m Member, st member.Status, 
 	e := evidence{
 		bucket: knownLineages(cat.Timeline), cluster: st.ClusterID, revision: rev, mint: mintLineage,
 		compare: func(k known) agreement { return s.compare(ctx, m, k) },
+		retrace: func(k known) agreement { return s.retrace(ctx, m, k) },
 	}
 	if found {
 		e.file = &file.Lineage

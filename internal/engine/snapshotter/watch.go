@@ -46,16 +46,44 @@ func (n *session) watch(ctx context.Context) error {
 // are still in etcd, from where the next session fetches them.
 var errBuffer = errors.New("events cannot be buffered")
 
+// watchOnce watches until that fails. A watch that is opened anew begins with the last revision
+// that was told before, to see that it still is the same; if etcd cannot tell that one any more,
+// the watch begins behind it.
 func (n *session) watchOnce(ctx context.Context) error {
 	m, _, err := n.connect(ctx)
 	if err != nil {
 		return err
 	}
+	next, _ := n.buffer.position()
+	if n.seen.rev > 0 && n.seen.rev == next-1 {
+		again := n.seen
+		err := n.follow(ctx, m, &again)
+		var gap *member.GapError
+		if again.rev == 0 || !errors.Is(err, member.ErrCompacted) && !errors.As(err, &gap) {
+			return err
+		}
+	}
+	return n.follow(ctx, m, &trace{})
+}
+
+// follow moves events into the buffer until the watch fails. If again has a revision, the watch
+// begins with that, which has to be as it was; it is cleared once that is seen.
+func (n *session) follow(ctx context.Context, m Member, again *trace) error {
 	from, _ := n.buffer.position()
+	if again.rev > 0 {
+		from = again.rev
+	}
 	return m.WatchAll(ctx, from, n.cfg.Pace, func(b member.Batch) error {
 		next, _ := n.buffer.position()
 		if b.Known > 0 && b.Known < next-1 {
 			return fmt.Errorf("%w: etcd is at revision %d and was at %d before", errHistory, b.Known, next-1)
+		}
+		if again.rev > 0 && len(b.Events) > 0 {
+			first, rest := firstOf(b.Events, again.rev)
+			if traceOf(again.rev, first) != *again {
+				return fmt.Errorf("%w: what happened in its revision %d is not what it told before", errHistory, again.rev)
+			}
+			*again, b.Events = trace{}, rest
 		}
 		if err := n.buffer.add(ctx, b); err != nil {
 			if ctx.Err() != nil {
@@ -64,6 +92,7 @@ func (n *session) watchOnce(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", errBuffer, err)
 		}
 		if len(b.Events) > 0 {
+			n.seen = lastTrace(b.Events)
 			n.cfg.Metrics.need(snapshot.Delta, true)
 			n.cfg.Metrics.need(snapshot.Full, true)
 		}
