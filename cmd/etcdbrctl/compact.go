@@ -55,7 +55,7 @@ there is nothing to do.`,
 			limitMemory(int64(memory))
 			res, err := compactor.Compact(cmd.Context(), compactor.Request{
 				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Lineage: lineage.lineageID(), AcceptLossTo: snapshot.Revision(lineage.acceptLossTo),
-					Ranges: from.parallelUploads, Progress: p.report, Log: a.log},
+					Ranges: from.parallelUploads, ReadAhead: readAhead(int64(memory)), Progress: p.report, Log: a.log},
 				Into: b.store, Prefix: from.prefix, Keep: keep, Compression: compression,
 				ScratchDir: scratch, MemoryLimit: int64(memory), Parallel: fetchers, Writer: writer(), Now: time.Now,
 			})

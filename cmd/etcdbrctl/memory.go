@@ -14,3 +14,6 @@ func limitMemory(limit int64) {
 		debug.SetMemoryLimit(limit*2/3 + memoryForRest)
 	}
 }
+
+// readAhead is what ranged requests to the store may hold under the limit; 0: the default.
+func readAhead(limit int64) int64 { return limit / 2 }

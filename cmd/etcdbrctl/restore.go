@@ -70,7 +70,7 @@ with --overwrite, and kept aside until then.`,
 			p := newProgress(a.sys.err, a.log)
 			q := restorer.Request{
 				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Target: t, Lineage: target.lineageID(),
-					AcceptLossTo: snapshot.Revision(target.acceptLossTo), Ranges: from.parallelUploads, Progress: p.report, Log: a.log},
+					AcceptLossTo: snapshot.Revision(target.acceptLossTo), Ranges: from.parallelUploads, ReadAhead: readAhead(int64(memory)), Progress: p.report, Log: a.log},
 				KeepHistory: history, Bump: bump.Bump, LastKnown: snapshot.Revision(target.lastKnown),
 				Dir: cluster.dataDir, Overwrite: overwrite, Member: membership, NewLineage: lineage,
 				QuotaBytes: quota, MemoryLimit: int64(memory), ScratchDir: scratch, Parallel: fetchers,

@@ -51,7 +51,7 @@ The result is thrown away; room for one database is needed meanwhile.`,
 			limitMemory(int64(memory))
 			report, err := verifier.Verify(cmd.Context(), verifier.Request{
 				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Target: t, Lineage: target.lineageID(),
-					AcceptLossTo: snapshot.Revision(target.acceptLossTo), Ranges: from.parallelUploads, Progress: p.report, Log: a.log},
+					AcceptLossTo: snapshot.Revision(target.acceptLossTo), Ranges: from.parallelUploads, ReadAhead: readAhead(int64(memory)), Progress: p.report, Log: a.log},
 				All: all, ScratchDir: scratch, MemoryLimit: int64(memory), Verified: func(verifier.Chain) { p.end() },
 			})
 			p.end()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"druid.internal/druid/internal/backup/restoreplan"
@@ -63,6 +64,15 @@ type objects struct {
 	o     Options
 	total int64
 	read  atomic.Int64
+	ahead ahead
+}
+
+func newObjects(ctx context.Context, o Options, total int64) *objects {
+	s := &objects{ctx: ctx, o: o, total: total}
+	if s.ahead.left = o.ReadAhead; s.ahead.left <= 0 {
+		s.ahead.left = DefaultReadAhead
+	}
+	return s
 }
 
 // source makes a plan into what datadir rebuilds from. The closer ends the base; deltas are
@@ -76,18 +86,33 @@ func (s *objects) source(p restoreplan.Plan) (datadir.Source, io.Closer, error) 
 	if m := p.Base.Manifest; m != nil {
 		src.BaseHashKV = m.HashKV
 	}
+	ranges := s.o.Ranges
+	if len(p.Deltas) > 1 {
+		ranges = 1 // several deltas are read at the same time: that is parallel enough
+	}
 	for _, step := range p.Deltas {
 		src.Deltas = append(src.Deltas, datadir.Delta{
 			Name: step.Name().String(),
 			Last: step.Name().Last,
-			Open: func() (datadir.Records, error) { return s.delta(step.Snapshot) },
+			Open: func() (datadir.Records, error) { return s.delta(step.Snapshot, ranges) },
 		})
 	}
 	return src, base, nil
 }
 
-func (s *objects) open(o timeline.Snapshot) (io.ReadCloser, error) {
-	opts := fetch.Options{Size: o.Size, Parallel: s.o.Ranges, OnRead: func(n int) {
+// rangeBytes keeps the buffers of one object within an eighth of the memory limit.
+func (o Options) rangeBytes() int64 {
+	limit := o.MemoryLimit
+	if limit <= 0 {
+		limit = datadir.DefaultMemoryLimit
+	}
+	buffers := int64(max(o.Ranges, 1) + 1) // one more is being read
+	return min(fetch.DefaultRangeBytes, max(limit, datadir.MinMemoryLimit)/8/buffers)
+}
+
+// open reads an object in the given number of ranges at a time.
+func (s *objects) open(o timeline.Snapshot, ranges int) (io.ReadCloser, error) {
+	opts := fetch.Options{Size: o.Size, Parallel: ranges, RangeBytes: s.o.rangeBytes(), OnRead: func(n int) {
 		done := s.read.Add(int64(n))
 		if s.o.Progress != nil {
 			s.o.Progress("reading the backup", done, s.total)
@@ -100,16 +125,21 @@ func (s *objects) open(o timeline.Snapshot) (io.ReadCloser, error) {
 			return nil, &ObjectError{o.Ref, fmt.Errorf("%w: %d bytes are stored, %d were written", fetch.ErrDamaged, o.Size, m.Size)}
 		}
 	}
+	share, size := s.ahead.take(opts.Parallel, opts.Size)
+	if opts.RangeBytes = size; share == 0 {
+		opts.Parallel = 1
+	}
 	r, err := fetch.Open(s.ctx, s.o.Store, store.Version{Key: o.Key.String(), ID: o.Version}, opts)
 	if err != nil {
+		s.ahead.give(share)
 		return nil, blame(o.Ref, err)
 	}
-	return r, nil
+	return &borrower{ReadCloser: r, giveBack: sync.OnceFunc(func() { s.ahead.give(share) })}, nil
 }
 
 // base is the unpacked full.
 func (s *objects) base(o timeline.Snapshot) (io.ReadCloser, error) {
-	packed, err := s.open(o)
+	packed, err := s.open(o, s.o.Ranges)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +165,8 @@ func (f *full) Read(p []byte) (int, error) {
 func (f *full) Close() error { return errors.Join(f.ReadCloser.Close(), f.packed.Close()) }
 
 // delta opens the records of a delta and holds them against its name.
-func (s *objects) delta(o timeline.Snapshot) (datadir.Records, error) {
-	packed, err := s.open(o)
+func (s *objects) delta(o timeline.Snapshot, ranges int) (datadir.Records, error) {
+	packed, err := s.open(o, ranges)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,12 @@ type Options struct {
 	AcceptLossTo snapshot.Revision
 
 	Ranges int // ranged requests per large object, below 2: one stream
+	// MemoryLimit is what the replay may keep in memory, in bytes; 0: its default. The buffers of
+	// ranged requests take an eighth of it per object, and at most two objects are read so.
+	MemoryLimit int64
+	// ReadAhead bounds, in bytes, what the ranged requests of all objects hold together; 0 means
+	// DefaultReadAhead. Objects for which too little is left are read in one stream.
+	ReadAhead int64
 
 	// Progress, if set, is told how many of the stored bytes (0: unknown) are read.
 	Progress func(stage string, done, total int64)
@@ -100,7 +106,7 @@ func Run(ctx context.Context, o Options, plan restoreplan.Plan, use func(restore
 // Once hands the sources of plan to use, and attributes the error to an object (*ObjectError) if
 // it condemns one.
 func Once(ctx context.Context, o Options, plan restoreplan.Plan, use func(restoreplan.Plan, datadir.Source) error) error {
-	src, closer, err := (&objects{ctx: ctx, o: o, total: Bytes(plan)}).source(plan)
+	src, closer, err := newObjects(ctx, o, Bytes(plan)).source(plan)
 	if err != nil {
 		return err
 	}
