@@ -86,33 +86,18 @@ func (s *objects) source(p restoreplan.Plan) (datadir.Source, io.Closer, error) 
 	if m := p.Base.Manifest; m != nil {
 		src.BaseHashKV = m.HashKV
 	}
-	ranges := s.o.Ranges
-	if len(p.Deltas) > 1 {
-		ranges = 1 // several deltas are read at the same time: that is parallel enough
-	}
 	for _, step := range p.Deltas {
 		src.Deltas = append(src.Deltas, datadir.Delta{
 			Name: step.Name().String(),
 			Last: step.Name().Last,
-			Open: func() (datadir.Records, error) { return s.delta(step.Snapshot, ranges) },
+			Open: func() (datadir.Records, error) { return s.delta(step.Snapshot) },
 		})
 	}
 	return src, base, nil
 }
 
-// rangeBytes keeps the buffers of one object within an eighth of the memory limit.
-func (o Options) rangeBytes() int64 {
-	limit := o.MemoryLimit
-	if limit <= 0 {
-		limit = datadir.DefaultMemoryLimit
-	}
-	buffers := int64(max(o.Ranges, 1) + 1) // one more is being read
-	return min(fetch.DefaultRangeBytes, max(limit, datadir.MinMemoryLimit)/8/buffers)
-}
-
-// open reads an object in the given number of ranges at a time.
-func (s *objects) open(o timeline.Snapshot, ranges int) (io.ReadCloser, error) {
-	opts := fetch.Options{Size: o.Size, Parallel: ranges, RangeBytes: s.o.rangeBytes(), OnRead: func(n int) {
+func (s *objects) open(o timeline.Snapshot) (io.ReadCloser, error) {
+	opts := fetch.Options{Size: o.Size, Parallel: s.o.Ranges, OnRead: func(n int) {
 		done := s.read.Add(int64(n))
 		if s.o.Progress != nil {
 			s.o.Progress("reading the backup", done, s.total)
@@ -139,7 +124,7 @@ func (s *objects) open(o timeline.Snapshot, ranges int) (io.ReadCloser, error) {
 
 // base is the unpacked full.
 func (s *objects) base(o timeline.Snapshot) (io.ReadCloser, error) {
-	packed, err := s.open(o, s.o.Ranges)
+	packed, err := s.open(o)
 	if err != nil {
 		return nil, err
 	}
@@ -165,8 +150,8 @@ func (f *full) Read(p []byte) (int, error) {
 func (f *full) Close() error { return errors.Join(f.ReadCloser.Close(), f.packed.Close()) }
 
 // delta opens the records of a delta and holds them against its name.
-func (s *objects) delta(o timeline.Snapshot, ranges int) (datadir.Records, error) {
-	packed, err := s.open(o, ranges)
+func (s *objects) delta(o timeline.Snapshot) (datadir.Records, error) {
+	packed, err := s.open(o)
 	if err != nil {
 		return nil, err
 	}

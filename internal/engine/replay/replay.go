@@ -27,9 +27,6 @@ type Options struct {
 	AcceptLossTo snapshot.Revision
 
 	Ranges int // ranged requests per large object, below 2: one stream
-	// MemoryLimit is what the replay may keep in memory, in bytes; 0: its default. The buffers of
-	// ranged requests take an eighth of it per object, and at most two objects are read so.
-	MemoryLimit int64
 	// ReadAhead bounds, in bytes, what the ranged requests of all objects hold together; 0 means
 	// DefaultReadAhead. Objects for which too little is left are read in one stream.
 	ReadAhead int64
