@@ -76,7 +76,7 @@ there is nothing to do.`,
 	flags.StringVar(&lineage.lineage, "lineage", "", "compact this lineage instead of the newest; `unnamed` for snapshots without one")
 	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }
 	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
-	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time")
+	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; each takes about 10 MB")
 	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "directory with room for one database, made if need be; default: the system's temporary directory")
 	acceptWithoutEffect(flags, "no etcd runs during a compaction", "max-txn-ops", "max-request-bytes", "max-call-send-message-size", "embedded-etcd-quota-bytes",
 		"etcd-connection-timeout", "etcd-snapshot-timeout", "etcd-defrag-timeout", "data-dir", "defragment")

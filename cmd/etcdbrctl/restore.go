@@ -113,7 +113,7 @@ with --overwrite, and kept aside until then.`,
 	flags.Int64Var(&target.lastKnown, "last-known-revision", 0, "for --bump-revision=auto: a revision known to have existed beyond what the bucket tells")
 	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
 	flags.Int64Var(&quota, "embedded-etcd-quota-bytes", 8<<30, "backend quota of the etcd that will run on it: a NOSPACE alarm is cleared when the result is smaller")
-	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; at most two per processor are")
+	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; each takes about 10 MB")
 	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "directory for unpacked and spilled data, made if need be; default: beside the data directory")
 	flags.StringVar(&newLineage, "new-lineage", "", "id of the history that begins here, 32 hexadecimal digits; default: a new one. The same for every member of a cluster")
 	flags.BoolVar(&dryRun, "dry-run", false, "print the plan and stop")
