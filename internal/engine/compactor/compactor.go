@@ -116,11 +116,15 @@ func (q Request) store(ctx context.Context, res *Result, path string) error {
 		return fmt.Errorf("store the compacted full: %w", err)
 	}
 	base, last := res.Plan.Base, res.Plan.Deltas[len(res.Plan.Deltas)-1]
+	latest := last.NotAfter()
+	if res.Replayed.Reached > last.Last { // the rest is the base's: when it was received is known from its manifest or not at all
+		latest = base.Latest()
+	}
 	m := snapshot.Manifest{
 		Version: snapshot.ManifestVersion, Snapshot: name.String(), Lineage: res.Plan.Lineage,
 		Digest: written.Digest, Size: written.Size, ContentSize: size,
 		LastRevision: res.Replayed.Revision, HashKV: &res.Replayed.HashKV,
-		Latest: last.NotAfter(), CompactedFrom: base.Name().String(), Writer: q.Writer,
+		Latest: latest, CompactedFrom: base.Name().String(), Writer: q.Writer,
 	}
 	if b := base.Manifest; b != nil {
 		m.ClusterID, m.MemberID, m.EtcdVersion, m.StorageVersion = b.ClusterID, b.MemberID, b.EtcdVersion, b.StorageVersion
