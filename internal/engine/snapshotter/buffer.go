@@ -175,6 +175,9 @@ func (b *buffer) cutLocked() {
 	}
 	b.cuts++
 	b.queue = append(b.queue, &cutDelta{Delta: b.open, number: b.cuts, bytes: b.open.ContentSize()})
+	if len(b.queue) > 1 { // it has to wait, and there may be hundreds
+		_ = b.open.Park() // it says so again when it is sealed, or only needs more memory
+	}
 	b.open = nil
 }
 

@@ -2,6 +2,8 @@ package snapshotter
 
 import (
 	"context"
+	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -34,5 +36,27 @@ func TestAFullDoesNotWaitForDeltasThatWaitForIt(t *testing.T) {
 	b.based(last)
 	if b.head() == nil {
 		t.Fatal("the delta is held back although there is a full")
+	}
+}
+
+// TestDeltasThatWaitCostNoMemory queues as many deltas as an outage of the store does, of values
+// that cannot be packed.
+func TestDeltasThatWaitCostNoMemory(t *testing.T) {
+	const limit = 128 << 20 // one delta that grows and one that is next take 60 MB together
+	b := newBuffer(codec.DeltaOptions{Format: codec.Native, SpillDir: t.TempDir()}, 1<<20, 1<<40, 2)
+	defer b.close(ErrStopped)
+	random, value := rand.NewChaCha8([32]byte{1}), make([]byte, 256<<10)
+	for rev := int64(2); len(b.queue) < 100; rev++ {
+		random.Read(value)
+		event := &mvccpb.Event{Kv: &mvccpb.KeyValue{Key: []byte("k"), Value: value, CreateRevision: 2, ModRevision: rev, Version: rev - 1}}
+		if err := b.add(t.Context(), member.Batch{Events: []*mvccpb.Event{event}, Received: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > limit {
+		t.Errorf("100 deltas of 1 MiB that wait take %d MiB of memory, want at most %d", m.HeapAlloc>>20, limit>>20)
 	}
 }

@@ -44,7 +44,7 @@ type Delta struct {
 	piece   []byte // encoded, not yet handed on
 	content int64  // bytes encoded and handed on
 	sum     hash.Hash
-	packer  io.WriteCloser
+	packer  io.WriteCloser // nil while the delta is parked
 	free    func()
 	packed  *bufio.Writer
 	digest  hash.Hash // of the packed bytes
@@ -72,12 +72,42 @@ func NewDelta(o DeltaOptions) (*Delta, error) {
 		o.MemoryLimit = defaultDeltaMemory
 	}
 	d.spool = &spool{limit: o.MemoryLimit, dir: o.SpillDir}
-	d.packed = bufio.NewWriterSize(io.MultiWriter(d.spool, d.digest), spoolPage)
-	var err error
-	if d.packer, d.free, err = newPacker(d.packed, d.compression); err != nil {
+	if err := d.unpark(); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// unpark makes the compressor, unless there is one.
+func (d *Delta) unpark() (err error) {
+	if d.packer != nil {
+		return nil
+	}
+	d.packed = bufio.NewWriterSize(io.MultiWriter(d.spool, d.digest), spoolPage)
+	d.packer, d.free, err = newPacker(d.packed, d.compression)
+	return err
+}
+
+// Park gives back the memory of a delta that will have to wait: the compressor's, and that of
+// the packed bytes, which go to the temporary file. Everything can be done with the delta as
+// before; what follows begins a new frame, where the compression knows frames. If there is no
+// room in the file, the bytes stay in memory, and the error says so.
+func (d *Delta) Park() error {
+	if d.err != nil || d.handed {
+		return d.err
+	}
+	if framed := d.compression == snapshot.Zstd || d.compression == snapshot.Gzip; framed && d.packer != nil && !d.Empty() {
+		if err := d.hand(); err != nil {
+			return err
+		}
+		if err := errors.Join(d.packer.Close(), d.packed.Flush()); err != nil {
+			d.err = fmt.Errorf("park delta: %w", err)
+			return d.err
+		}
+		d.release()
+		d.packer, d.packed, d.piece = nil, nil, nil
+	}
+	return d.spool.park()
 }
 
 // Append adds one whole watch response that arrived at received. The events must continue what
@@ -166,6 +196,10 @@ func (d *Delta) check(received time.Time, events []*mvccpb.Event) error {
 
 // hand passes what is encoded on to the digest and the compressor.
 func (d *Delta) hand() error {
+	if err := d.unpark(); err != nil {
+		d.err = fmt.Errorf("append to delta: %w", err)
+		return d.err
+	}
 	d.sum.Write(d.piece)
 	d.content += int64(len(d.piece))
 	if _, err := d.packer.Write(d.piece); err != nil {
@@ -276,6 +310,9 @@ func (d *Delta) finish() error {
 		d.piece = append(appendLeases(d.piece, known), 0, markEnd)
 	case V2JSON:
 		d.piece = append(d.piece, ']')
+	}
+	if err := d.unpark(); err != nil {
+		return err
 	}
 	d.sum.Write(d.piece)
 	d.piece = d.sum.Sum(d.piece)

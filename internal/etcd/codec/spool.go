@@ -10,7 +10,8 @@ import (
 const spoolPage = 64 << 10
 
 // spool keeps what is written in memory up to a limit and the rest in a temporary file, which
-// has no name any more once it is made: nothing remains of it after a crash.
+// has no name any more once it is made: nothing remains of it after a crash. In the file every
+// byte has its own place, so that what is in memory can follow later.
 type spool struct {
 	limit int64
 	dir   string
@@ -45,7 +46,7 @@ func (s *spool) Write(p []byte) (n int, err error) {
 			return 0, s.fail(err)
 		}
 	}
-	n, err = s.file.Write(p)
+	n, err = s.file.WriteAt(p, s.size())
 	s.spilt += int64(n)
 	if err != nil {
 		return n, s.fail(err)
@@ -62,6 +63,25 @@ func (s *spool) open() error {
 		return errors.Join(err, f.Close())
 	}
 	s.file = f
+	return nil
+}
+
+// park moves what is in memory to the file. If that fails, it stays where it is.
+func (s *spool) park() error {
+	if s.err != nil || s.inMem == 0 {
+		return s.err
+	}
+	if s.file == nil {
+		if err := s.open(); err != nil {
+			return fmt.Errorf("move delta to a temporary file: %w", err)
+		}
+	}
+	for i, page := range s.pages {
+		if _, err := s.file.WriteAt(page, int64(i)*spoolPage); err != nil {
+			return fmt.Errorf("move delta to a temporary file: %w", err)
+		}
+	}
+	s.pages, s.inMem, s.spilt = nil, 0, s.size()
 	return nil
 }
 
@@ -87,7 +107,7 @@ func (s *spool) ReadAt(p []byte, off int64) (n int, err error) {
 	if s.file == nil {
 		return n, io.EOF
 	}
-	k, err := s.file.ReadAt(p[n:], off-s.inMem)
+	k, err := s.file.ReadAt(p[n:], off)
 	return n + k, err
 }
 
