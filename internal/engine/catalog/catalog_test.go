@@ -153,6 +153,12 @@ func TestOfSeveralVersionsTheManifestsDigestDecides(t *testing.T) {
 	if want := snapshot.Digest(sha256.Sum256([]byte("the truth"))); got.Digest != want || got.Size != 9 || !got.Usable() {
 		t.Fatalf("%+v counts", got)
 	}
+	// Only what may be the truth is read: a forged version can be as large as its author likes.
+	var measured int64
+	mustRead(t, s, Options{Progress: func(p Progress) { measured = p.Bytes }})
+	if measured != got.Size {
+		t.Errorf("%d bytes were measured, want %d", measured, got.Size)
+	}
 	for _, o := range mustRead(t, s, Options{SkipDigests: true}).Listing.Objects {
 		if !o.Digest.IsZero() {
 			t.Fatal("a digest was measured although nobody asked for it")

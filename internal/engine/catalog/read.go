@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -56,7 +57,7 @@ func (r *reading) list(ctx context.Context, prefix string) error {
 // explain reads everything that says more about the items. Manifests come first, because a
 // delta with a manifest needs no header and a key without a manifest no digest.
 func (r *reading) explain(ctx context.Context) error {
-	described := map[snapshot.Key]bool{} // snapshots that have a manifest
+	described := map[snapshot.Key][]int64{} // snapshots that have manifests, and the sizes these tell
 	versions := map[snapshot.Key]int{}
 	hidden := map[snapshot.Key]bool{}
 	var manifests, rest []func(context.Context) error
@@ -76,7 +77,8 @@ func (r *reading) explain(ctx context.Context) error {
 	}
 	for _, it := range r.items {
 		if it.manifest != nil {
-			described[it.key.Snapshot()] = true
+			k := it.key.Snapshot()
+			described[k] = append(described[k], it.manifest.Size)
 		}
 	}
 	for _, it := range r.items {
@@ -84,10 +86,11 @@ func (r *reading) explain(ctx context.Context) error {
 			continue
 		}
 		snap := it.key.Object == snapshot.SnapshotObject
-		if snap && r.wantsHeader(it.key.Name) && !described[it.key] {
+		if snap && r.wantsHeader(it.key.Name) && len(described[it.key]) == 0 {
 			rest = append(rest, func(ctx context.Context) error { return r.readHeader(ctx, it) })
 		}
-		if snap && versions[it.key] > 1 && described[it.key] && !r.opts.SkipDigests {
+		// A version of another size is none that a manifest describes, however large it may be.
+		if snap && versions[it.key] > 1 && slices.Contains(described[it.key], it.Size) && !r.opts.SkipDigests {
 			rest = append(rest, func(ctx context.Context) error { return r.measure(ctx, it) })
 		}
 		if r.wantsStat(it, hidden[it.key]) {

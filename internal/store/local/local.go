@@ -249,7 +249,7 @@ func (s *Store) open(ctx context.Context, step string) (*os.Root, error) {
 	root, err := os.OpenRoot(s.root)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("the directory %s does not exist: %w", s.root, store.ErrNoBucket)
+		return nil, fmt.Errorf("the directory %s does not exist, check that it is mounted, or create it: %w", s.root, store.ErrNoBucket)
 	case err != nil && isFile(s.root):
 		return nil, fmt.Errorf("%s is not a directory: %w", s.root, store.ErrNoBucket)
 	case err != nil:
