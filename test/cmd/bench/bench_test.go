@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,21 +45,56 @@ func TestATargetIsMetUpToItsLimit(t *testing.T) {
 	}
 }
 
-// A machine that is slow in one round is slow for both programs, so the ratio stays what it is.
-func TestARatioIsTakenWithinEachRound(t *testing.T) {
-	runs := func(seconds ...float64) *measured {
-		m := &measured{}
-		for _, s := range seconds {
-			m.runs = append(m.runs, run{wall: time.Duration(s * float64(time.Second))})
-		}
-		return m
+func runs(others float64, seconds ...float64) *measured {
+	m := &measured{}
+	for _, s := range seconds {
+		m.runs = append(m.runs, run{wall: time.Duration(s * float64(time.Second)), others: others})
 	}
-	candidate, baseline := runs(3, 30, 60), runs(2, 20, 20)
+	return m
+}
+
+// A machine that is busy in one round is busy for both programs, so the ratio stays what it is.
+func TestTheRatioOfDisturbedRunsIsTakenWithinEachRound(t *testing.T) {
+	candidate, baseline := runs(0.5, 3, 30, 60), runs(0.5, 2, 20, 20)
 	if got, want := ratio(candidate, baseline, wall), 1.5; got != want {
 		t.Errorf("the ratio is %v, want %v", got, want)
 	}
+}
+
+func TestOnlyQuietRunsCountIfThereAreAny(t *testing.T) {
+	candidate, baseline := runs(0.5, 1, 90), runs(0.5, 70, 80, 90)
+	candidate.runs = append(candidate.runs, runs(0.01, 3, 5).runs...)
+	baseline.runs = append(baseline.runs, runs(0.1, 2).runs...)
+	if got, want := ratio(candidate, baseline, wall), 2.0; got != want {
+		t.Errorf("the ratio is %v, want %v", got, want)
+	}
+	if got, want := candidate.rounds(), "2 of 4"; got != want {
+		t.Errorf("rounds are %q, want %q", got, want)
+	}
+	if got, want := runs(0.5, 1, 2).rounds(), "2, all disturbed"; got != want {
+		t.Errorf("rounds are %q, want %q", got, want)
+	}
+}
+
+func TestTheMedianOfAnEvenNumberLiesBetweenTheMiddleTwo(t *testing.T) {
 	if got, want := median([]float64{4, 1, 3, 2}), 2.5; got != want {
 		t.Errorf("the median is %v, want %v", got, want)
+	}
+}
+
+// What a program we started does is not what others do.
+func TestOurOwnWorkIsNotThatOfOthers(t *testing.T) {
+	before := childrenTime()
+	cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	for childrenTime()-before < 50*time.Millisecond {
+		if t.Context().Err() != nil {
+			t.Fatal("the child's time does not count")
+		}
 	}
 }
 
@@ -214,7 +250,7 @@ func TestTheDocumentTellsEveryTargetAndItsVerdict(t *testing.T) {
 		"| Restore A & B | speed | at least 100 k events/s | 90 k events/s | MISSED |",
 		"| Restore C | anonymous memory | at most 200 MB | 1900 MB | MISSED |",
 		"- a remark",
-		"| gunzip | 1.50 (1.00-2.00) |",
+		"| gunzip | 2 of 2 | 1.50 (1.00-2.00) |",
 	} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("the document lacks %q:\n%s", want, doc)

@@ -34,7 +34,7 @@ type run struct {
 	anon     int64         // bytes of anonymous memory, at the most among samples
 	read     int64         // bytes by read calls, cached or not
 	written  int64         // bytes by write calls
-	others   float64       // share of all processors that everything else used meanwhile
+	others   float64       // share of all processors that was used meanwhile, but not by it and the servers we started
 	stdout   []byte
 	reported string // the line that contained until
 }
@@ -62,7 +62,7 @@ func (p program) measure(ctx context.Context) (r run, err error) {
 	var stdout bytes.Buffer
 	stderr := &watched{until: p.until, seen: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
-	busy, began := busyTime(), time.Now()
+	busy, ours, began := busyTime(), childrenTime(), time.Now()
 	if err := cmd.Start(); err != nil {
 		return run{}, err
 	}
@@ -93,9 +93,10 @@ func (p program) measure(ctx context.Context) (r run, err error) {
 		r.wall = time.Since(began)
 	}
 	r.count(cmd.Process.Pid)
+	others := (busyTime() - busy) - (childrenTime() - ours)
+	r.others = max(0, others.Seconds()/time.Since(began).Seconds()/float64(runtime.NumCPU()))
 	err = cmd.Wait()
 	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	r.others = max(0, (busyTime()-busy-r.cpu).Seconds()/time.Since(began).Seconds()/float64(runtime.NumCPU()))
 	r.stdout = stdout.Bytes()
 	switch {
 	case ctx.Err() != nil:

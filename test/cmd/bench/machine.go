@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,6 +88,34 @@ func busyTime() time.Duration {
 	if _, err := fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &softirq, &steal); err != nil {
 		return 0
 	}
-	const tick = 10 * time.Millisecond // USER_HZ, on every architecture that Go runs on
 	return time.Duration(user+nice+system+irq+softirq+steal) * tick
+}
+
+const tick = 10 * time.Millisecond // USER_HZ, on every architecture that Go runs on
+
+// childrenTime is the processor time so far of the processes that this one started and that are
+// not buried yet: the measured program and the servers it works with.
+func childrenTime() (total time.Duration) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0
+	}
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		_, rest, _ := strings.Cut(string(text), ") ") // behind the name, which may contain anything
+		fields := strings.Fields(rest)
+		const parent, user, system = 1, 11, 12 // counted from the state
+		if len(fields) <= system || fields[parent] != strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		u, uerr := strconv.ParseInt(fields[user], 10, 64)
+		s, serr := strconv.ParseInt(fields[system], 10, 64)
+		if uerr == nil && serr == nil {
+			total += time.Duration(u+s) * tick
+		}
+	}
+	return total
 }

@@ -112,15 +112,15 @@ func (r *report) markdown(plot string) string {
 	line("")
 	line("## Every program")
 	line("")
-	line("Medians, of wall time with the least and the most; memory: the most of any round. Others is the share of all processors that everything else took meanwhile, for fulls etcd and MinIO among it. Read and written are bytes passed to system calls, from the page cache or to it; mapped files are not among them.")
+	line("Medians, of wall time with the least and the most; memory: the most of any round. Others is the share of all processors that anything else took meanwhile (not etcd and MinIO, which are part of the work); runs that lost more than %.0f %% to others do not count as long as there are quiet ones. Read and written are bytes passed to system calls, from the page cache or to it; mapped files are not among them.", 100*quietShare)
 	for _, g := range r.groups {
 		line("")
 		line("### %s", g.title)
 		line("")
-		line("| program | wall s | CPU s | others %% | anonymous MB | RSS MB | read MB | written MB | |")
-		line("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+		line("| program | runs | wall s | CPU s | others %% | anonymous MB | RSS MB | read MB | written MB | |")
+		line("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 		for _, m := range g.programs {
-			line("| %s | %s | %.2f | %.0f | %.0f | %.0f | %.0f | %.0f | %s |", m.name, m.spread(), m.median(cpu), m.median(others), m.worst(anon), m.worst(rss), m.median(bytesRead), m.median(bytesWritten), m.note)
+			line("| %s | %s | %s | %.2f | %.0f | %.0f | %.0f | %.0f | %.0f | %s |", m.name, m.rounds(), m.spread(), m.median(cpu), m.median(others), m.worst(anon), m.worst(rss), m.median(bytesRead), m.median(bytesWritten), m.note)
 		}
 	}
 	b.WriteString(method)
@@ -141,7 +141,7 @@ const method = `
 ` + "`make bench`" + ` builds everything and repeats all of this in about half an hour on two cores; it needs 45 GB of disk for a while. ` + "`cd test && go run ./cmd/bench -quick`" + ` takes a few minutes with small data, ` + "`-only`" + ` measures one group, ` + "`-dir`" + ` chooses the disk.
 
 - Every program is a process of its own. Wall time is from its start to its end, for ` + "`snapshot`" + `, which would go on, to the line that says that the full and its manifest are stored. CPU time is user and system of the process, without etcd and MinIO. Anonymous memory is RssAnon, looked at every 10 ms; RSS contains mapped files, which the kernel takes back when it needs them.
-- What a limit is relative to is measured in the same run, in turns; the ratio is the median of the ratios of each round. Files were just written, so all programs read from the page cache. Before each run everything dirty is written back.
+- What a limit is relative to is measured in the same run, in turns. Times are medians of the runs that others left in peace; where one of the two never was, the ratio is the median of the ratios of each round, and worth less. Files were just written, so all programs read from the page cache. Before each run everything dirty is written back.
 - Restores are the real ones: all digests, continuity, every key's history, the check of the written file and HashKV, and fsync, are included. Fulls include the claim of the prefix, etcd's own HashKV, the verification of the trailer and the last revision, and the manifest.
 - **random**: 500 k events over 100 k keys of 1 KB, values of random letters and digits, onto a full of all keys, in 72 deltas. **kubernetes**: 211 k events, 57 % renewed leases, 17 % pods, 12 % events attached to etcd leases, 4 % nodes, 4 % endpoint slices, 6 % custom resources in JSON, each changing a few fields, in the API server's encoding, onto an empty full, 15 k to a delta. Both depend on a seed alone; see test/workload.
 - **JSON+gzip** deltas are packed by compress/gzip at its default level, as the original does. **gunzip** unpacks all of them with the library and the parallelism that a restore uses, and forgets the content.

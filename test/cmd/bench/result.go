@@ -81,30 +81,63 @@ func anon(r run) float64         { return float64(r.anon) / 1e6 }
 func bytesRead(r run) float64    { return float64(r.read) / 1e6 }
 func bytesWritten(r run) float64 { return float64(r.written) / 1e6 }
 
-// spread is the median of the wall time, with the least and the most.
+// spread is the median of the wall time, with the least and the most of the runs that count.
 func (m *measured) spread() string {
-	if len(m.runs) == 1 {
-		return fmt.Sprintf("%.2f", wall(m.runs[0]))
+	runs, _ := m.counting()
+	if len(runs) == 1 {
+		return fmt.Sprintf("%.2f", wall(runs[0]))
 	}
-	least, most := wall(m.runs[0]), 0.0
-	for _, r := range m.runs {
+	least, most := wall(runs[0]), 0.0
+	for _, r := range runs {
 		least, most = min(least, wall(r)), max(most, wall(r))
 	}
 	return fmt.Sprintf("%.2f (%.2f-%.2f)", m.median(wall), least, most)
 }
 
-// median of a quantity over the runs.
+// quietShare is how much of all processors others may take without a run counting as disturbed.
+const quietShare = 0.1
+
+// counting are the runs that times are taken from: those that nobody disturbed, if there are any.
+// They are chosen by what others did, never by how fast they were.
+func (m *measured) counting() (runs []run, quiet bool) {
+	for _, r := range m.runs {
+		if r.others <= quietShare {
+			runs = append(runs, r)
+		}
+	}
+	if len(runs) > 0 {
+		return runs, true
+	}
+	return m.runs, false
+}
+
+// rounds tells how many runs counted, of how many.
+func (m *measured) rounds() string {
+	runs, quiet := m.counting()
+	if !quiet {
+		return fmt.Sprintf("%d, all disturbed", len(runs))
+	}
+	return fmt.Sprintf("%d of %d", len(runs), len(m.runs))
+}
+
+// median of a quantity over the runs that count.
 func (m *measured) median(of func(run) float64) float64 {
-	values := make([]float64, len(m.runs))
-	for i, r := range m.runs {
+	runs, _ := m.counting()
+	values := make([]float64, len(runs))
+	for i, r := range runs {
 		values[i] = of(r)
 	}
 	return median(values)
 }
 
-// ratio is the median over the rounds of candidate/baseline: both ran one after the other, so a
-// machine that was busy in one round was busy for both.
+// ratio of candidate to baseline. If one of them was never left in peace it is the median of the
+// ratios of all rounds: both ran one after the other, so a machine that was busy in one round
+// was, more or less, busy for both.
 func ratio(candidate, baseline *measured, of func(run) float64) float64 {
+	_, quiet := candidate.counting()
+	if _, also := baseline.counting(); quiet && also {
+		return candidate.median(of) / max(baseline.median(of), 1e-9)
+	}
 	values := make([]float64, len(candidate.runs))
 	for i := range values {
 		values[i] = of(candidate.runs[i]) / max(of(baseline.runs[i]), 1e-9)
