@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -184,6 +185,12 @@ func TestCollectingDeletesWhatIsNoLongerLockedAndLeavesTheRestRestorable(t *test
 	w.succeeds("compact")
 	first := w.list()
 	last := w.backup(60)
+	// Another cluster, whose prefix begins with ours.
+	twin := strings.TrimSuffix(prefix, "/") + "-2/v2/"
+	v := newVault(t, m, bucket)
+	for _, k := range v.keys() {
+		v.put(twin+path.Base(k), v.get(k))
+	}
 
 	collector := inS3(t, m, m.Endpoint, bucket, assume(t, m, stores.CollectorPolicy(bucket, prefix)))
 	policy := []string{"--garbage-collection-policy=LimitBased", "--max-backups=1", "-o=json"}
@@ -204,6 +211,15 @@ func TestCollectingDeletesWhatIsNoLongerLockedAndLeavesTheRestRestorable(t *test
 		t.Fatalf("a dry run deleted %d versions", len(before)-len(got))
 	}
 	says(t, collector.succeeds("collect", append(policy, "--yes")...), `"result": "deleted"`)
+	twins := 0
+	for _, v := range versions(t, m, bucket) {
+		if strings.HasPrefix(*v.Key, twin) {
+			twins++
+		}
+	}
+	if twins != len(before)/2 {
+		t.Errorf("of another cluster's %d objects %d are left", len(before)/2, twins)
+	}
 	gone := first.all("Full")[0]
 	left := w.list()
 	for _, s := range append(left.all("Full"), left.all("Incr")...) {
@@ -212,7 +228,7 @@ func TestCollectingDeletesWhatIsNoLongerLockedAndLeavesTheRestRestorable(t *test
 		}
 	}
 	for _, v := range versions(t, m, bucket) {
-		if strings.Contains(*v.Key, gone.Name) {
+		if strings.HasPrefix(*v.Key, prefix+"/") && strings.Contains(*v.Key, gone.Name) {
 			t.Errorf("%s version %s is left", *v.Key, *v.VersionId)
 		}
 	}
