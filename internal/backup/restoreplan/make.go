@@ -134,33 +134,37 @@ func (v *view) toLatest(t timeline.Timeline, target Target, opts Options) (Plan,
 }
 
 // passedOver looks for data that was written later than everything in the chosen lineage,
-// but not into it: in a newer lineage without a usable full, or without any lineage by a
-// program that knows none (or that died before it wrote the manifest) and beyond what is
-// restored. To go on in silence would lose it.
+// but not into it: in a newer lineage without a usable full, in one that neither descends from
+// the chosen one nor the other way round (two members that do not know of each other), or
+// without any lineage by a program that knows none (or that died before it wrote the manifest)
+// and beyond what is restored. To go on in silence would lose it.
 func (v *view) passedOver(t timeline.Timeline, end snapshot.Revision) *LossError {
 	var latest int64 = -1
 	for _, s := range v.known() {
 		latest = max(latest, s.Name().Created)
 	}
-	older := false
+	older, ancestors := false, v.ancestors(t)
 	for _, l := range t.Lineages {
 		if l.ID == v.ID {
 			older = true
 			continue
 		}
-		if older && l.ID != "" {
+		if older && l.ID != "" && ancestors[l.ID] {
 			continue // an abandoned history
 		}
 		other := view{Lineage: l}
 		var loss *LossError
 		for _, s := range other.known() {
-			if s.Name().Created <= latest || older && s.Last <= end || loss != nil && s.Last <= loss.Newest {
+			if s.Name().Created <= latest || older && l.ID == "" && s.Last <= end || loss != nil && s.Last <= loss.Newest {
 				continue
 			}
 			loss = &LossError{Lineage: v.ID, End: end, Newest: s.Last, Known: s.Name().String(), Other: &l.ID,
 				Why: "which was written later and has no usable full"}
-			if older {
+			switch {
+			case older && l.ID == "":
 				loss.Why = "which was written later without a manifest"
+			case older:
+				loss.Why = "which was written later and is another history"
 			}
 		}
 		if loss != nil {
@@ -168,6 +172,19 @@ func (v *view) passedOver(t timeline.Timeline, end snapshot.Revision) *LossError
 		}
 	}
 	return nil
+}
+
+// ancestors are the lineages from which the lineage descends.
+func (v *view) ancestors(t timeline.Timeline) map[snapshot.LineageID]bool {
+	parents := make(map[snapshot.LineageID]snapshot.LineageID, len(t.Lineages))
+	for _, l := range t.Lineages {
+		parents[l.ID] = l.Parent
+	}
+	all := map[snapshot.LineageID]bool{}
+	for at := v.Parent; at != "" && !all[at]; at = parents[at] {
+		all[at] = true
+	}
+	return all
 }
 
 // known is every snapshot of the lineage that counts.
