@@ -46,6 +46,7 @@ func (a *app) openBackupWith(ctx context.Context, f storeFlags, o catalog.Option
 
 // withFindings adds to a refusal how many grave findings there are and where to read them.
 func (b *backup) withFindings(err error) error {
+	err = withRemedy(err)
 	var noWay *restoreplan.NoWayError
 	var loss *restoreplan.LossError
 	if !errors.As(err, &noWay) && !errors.As(err, &loss) {

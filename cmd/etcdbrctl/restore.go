@@ -96,7 +96,7 @@ with --overwrite, and kept aside until then.`,
 			res, err := restorer.Run(cmd.Context(), q, plan)
 			p.end()
 			if err != nil {
-				return err
+				return b.withFindings(err)
 			}
 			return out.print(a.sys.out, newRestoreView(cluster.dataDir, res), func(w io.Writer) error { return restoreTable(w, cluster.dataDir, res) })
 		},

@@ -108,6 +108,40 @@ func TestAMountPointAsDataDirectoryIsRefusedWithARemedy(t *testing.T) {
 	}
 }
 
+func TestARefusalNamesTheFlagThatAllowsIt(t *testing.T) {
+	source := filepath.Join("..", "..", "testdata", "upstream-bucket-none")
+	gap := t.TempDir()
+	if err := os.CopyFS(gap, os.DirFS(source)); err != nil {
+		t.Fatal(err)
+	}
+	middle, err := filepath.Glob(filepath.Join(gap, "ns--uid/etcd-main/v2/Incr-00000205*"))
+	if err != nil || len(middle) != 1 {
+		t.Fatal(middle, err)
+	}
+	if err := os.Remove(middle[0]); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := filepath.Abs(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := t.TempDir()
+	if err := os.WriteFile(filepath.Join(there, "precious"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ container, dir, want string }{
+		"a loss":                    {gap, filepath.Join(t.TempDir(), "d"), "--accept-loss-to=204"},
+		"a directory that is there": {whole, there, "--overwrite"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := etcdbrctl(t, "restore", "--storage-provider=Local", "--store-container="+c.container, "--store-prefix=ns--uid/etcd-main", "--data-dir="+c.dir)
+			if code != exitRefused || !strings.Contains(stderr, c.want) || stdout != "" {
+				t.Errorf("exit code %d, want %d and %s: %s", code, exitRefused, c.want, stderr)
+			}
+		})
+	}
+}
+
 func TestTheReferencePageIsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "reference", "etcdbrctl.md")
 	got, err := os.ReadFile(path)

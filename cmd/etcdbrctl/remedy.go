@@ -1,0 +1,28 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/etcd/datadir"
+)
+
+// withRemedy names the flags that allow what was refused: the packages below know none.
+func withRemedy(err error) error {
+	var loss *restoreplan.LossError
+	switch {
+	case errors.As(err, &loss) && loss.Other != nil:
+		name := string(*loss.Other)
+		if name == "" {
+			name = unnamedLineage
+		}
+		return fmt.Errorf("%w: --lineage=%s for %s, or --accept-loss-to=%d to go without it", err, name, timeline.Title(*loss.Other), loss.End)
+	case errors.As(err, &loss):
+		return fmt.Errorf("%w: --accept-loss-to=%d", err, loss.End)
+	case errors.Is(err, datadir.ErrExists):
+		return fmt.Errorf("%w: another --data-dir, or --overwrite", err)
+	}
+	return err
+}
