@@ -31,7 +31,7 @@ func (e *ObjectError) Unwrap() error { return e.Err }
 var damage = []error{
 	fetch.ErrDamaged, store.ErrNotFound,
 	codec.ErrDigest, codec.ErrTruncated, codec.ErrMalformed, codec.ErrCompression, codec.ErrEncoding,
-	datadir.ErrBaseTruncated, datadir.ErrBaseNoTrailer, datadir.ErrBaseDigest, datadir.ErrNotEtcd, datadir.ErrHashKV,
+	datadir.ErrBaseTruncated, datadir.ErrBaseNoTrailer, datadir.ErrBaseDigest, datadir.ErrBaseBehind, datadir.ErrNotEtcd, datadir.ErrHashKV,
 }
 
 func condemns(err error) bool {
@@ -82,7 +82,7 @@ func (s *objects) source(p restoreplan.Plan) (datadir.Source, io.Closer, error) 
 	if err != nil {
 		return datadir.Source{}, nil, err
 	}
-	src := datadir.Source{Base: base, BaseName: p.Base.Name().String(), BaseInTime: p.Base.Certain}
+	src := datadir.Source{Base: base, BaseName: p.Base.Name().String(), BaseLast: p.Base.Last, BaseInTime: p.Base.Certain}
 	if m := p.Base.Manifest; m != nil {
 		src.BaseHashKV = m.HashKV
 	}

@@ -20,6 +20,9 @@ var (
 	ErrBaseDigest = errors.New("full snapshot does not match its SHA-256 trailer: the content is damaged")
 	// ErrNotEtcd: a bolt database without etcd's buckets.
 	ErrNotEtcd = errors.New("not an etcd database")
+	// ErrBaseBehind: the full snapshot holds less than is known of it, as that of a member that
+	// lagged behind the one that was asked for the revision in the name.
+	ErrBaseBehind = errors.New("full snapshot ends too early")
 	// ErrNotAsNamed: a delta does not end at the revision it should end at.
 	ErrNotAsNamed = errors.New("content does not fit the name")
 	// ErrHashKV: the hash of the key space is not the recorded one.

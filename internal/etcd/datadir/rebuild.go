@@ -129,7 +129,7 @@ type Report struct {
 // state and cluster version stay those of the base, so the result with [NewSnapshotReader] is a
 // full snapshot. The file is synced and verified; on error nothing is left at out.
 //
-// Errors: what is wrong with the base ([ErrBaseTruncated], [ErrBaseNoTrailer], [ErrBaseDigest],
+// Errors: what is wrong with the base ([ErrBaseTruncated], [ErrBaseNoTrailer], [ErrBaseDigest], [ErrBaseBehind],
 // [ErrNotEtcd], [ErrHashKV], boltfile.ErrCorrupt), between the sources ([*GapError],
 // [*OverlapError], [*OrderError], [*ChainError], [*TargetError], [*LateError]), and [ErrVerification].
 func Rebuild(ctx context.Context, src Source, o Options, out string) (*Report, error) {

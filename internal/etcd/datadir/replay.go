@@ -137,6 +137,9 @@ func (r *rebuild) readBase(ctx context.Context) error {
 	if r.baseLast, err = lastRevision(r.baseKeys, r.floor); err != nil {
 		return named(err)
 	}
+	if r.baseLast < r.src.BaseLast {
+		return named(fmt.Errorf("%w: its last revision is %d, want %d or later", ErrBaseBehind, r.baseLast, r.src.BaseLast))
+	}
 	r.report.BaseRevision, r.report.BaseCompactRevision = r.baseLast, r.floor
 	if h := r.src.BaseHashKV; h != nil && h.CompactRevision == r.floor && h.Revision <= r.baseLast && h.Revision >= r.floor {
 		got, _, err := hashKV(ctx, r.baseKeys, h.Revision, r.floor, r.o.MemoryLimit/3, r.scratch)

@@ -16,6 +16,8 @@ type Source struct {
 	// BaseHashKV is what was recorded about the base. It is compared if the base really has that
 	// compact revision and reaches that revision; Report.BaseHashKVChecked tells.
 	BaseHashKV *snapshot.HashKV
+	// BaseLast is the lowest last revision that the base may have ([ErrBaseBehind]); 0: any.
+	BaseLast snapshot.Revision
 	// BaseInTime says that the base is known to hold nothing received after Options.TargetTime.
 	// Otherwise a delta that repeats one of its revisions may show the contrary ([*LateError]).
 	BaseInTime bool
