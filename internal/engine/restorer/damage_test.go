@@ -285,6 +285,7 @@ func TestTargetsStopWhereTheyShould(t *testing.T) {
 		"the revision of the full":     {restoreplan.AtRevision(204), 204},
 		"a snapshot":                   {restoreplan.Snapshot(enginetest.Delta856), 856},
 		"a time after everything":      {restoreplan.AtTime(time.Unix(1895164965, 0)), 871},
+		"a time nobody will see":       {restoreplan.AtTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)), 871},
 		"a time between two deltas":    {restoreplan.AtTime(enginetest.Delta856.CreatedAt().Add(2 * time.Second)), 856},
 	} {
 		t.Run(name, func(t *testing.T) {

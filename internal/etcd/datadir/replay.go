@@ -279,14 +279,14 @@ func (r *rebuild) takeChange(d *Delta, rec *codec.Record, sum keySum, content ui
 		r.report.EventsBeyond++
 		return nil
 	case rec.Main <= known:
-		if t := r.o.TargetTime; !t.IsZero() && !r.src.BaseInTime && rec.Main <= r.baseLast && rec.Received > t.UnixNano() {
-			return &LateError{Base: r.src.BaseName, Source: d.Name, Revision: rec.Main, Received: time.Unix(0, rec.Received), Want: t}
+		if !r.src.BaseInTime && rec.Main <= r.baseLast && r.late(rec) {
+			return &LateError{Base: r.src.BaseName, Source: d.Name, Revision: rec.Main, Received: time.Unix(0, rec.Received), Want: r.o.TargetTime}
 		}
 		r.report.EventsOverlap++
 		return r.compareRepeated(d, rec, content)
 	case rec.Main == r.reached && rec.Sub == r.sub+1 && r.lastSource == d.Name:
 	case rec.Main == r.reached+1 && rec.Sub == 0:
-		if t := r.o.TargetTime; !t.IsZero() && rec.Received > t.UnixNano() {
+		if r.late(rec) {
 			r.stopped = true
 			r.report.EventsBeyond++
 			return nil
@@ -332,6 +332,13 @@ func (r *rebuild) takeChange(d *Delta, rec *codec.Record, sum keySum, content ui
 		return nil
 	}
 	return r.waiting.add(spooled{ordinal: ordinal, main: rec.Main, sub: rec.Sub, tombstone: rec.Tombstone, value: rec.Value})
+}
+
+// late tells whether the record was received after the target time, which may lie in any year:
+// the nanoseconds of an int64 end in 2262.
+func (r *rebuild) late(rec *codec.Record) bool {
+	t := r.o.TargetTime
+	return !t.IsZero() && time.Unix(0, rec.Received).After(t)
 }
 
 // compareRepeated makes sure that a change known from an earlier source is the same there.
