@@ -41,9 +41,9 @@ type Delta struct {
 	latest      time.Time
 	leases      map[int64]int64 // id to granted seconds, 0 if not known yet
 
-	piece   []byte // encoded, not yet handed on
-	content int64  // bytes encoded and handed on
-	sum     hash.Hash
+	piece   []byte         // encoded, not yet handed on
+	content int64          // bytes encoded and handed on
+	sum     hash.Hash      // of the content, where the format ends with it
 	packer  io.WriteCloser // nil while the delta is parked
 	free    func()
 	packed  *bufio.Writer
@@ -55,7 +55,7 @@ type Delta struct {
 
 // NewDelta makes an empty delta.
 func NewDelta(o DeltaOptions) (*Delta, error) {
-	d := &Delta{format: o.Format, compression: o.Compression, after: o.First - 1, leases: map[int64]int64{}, sum: sha256.New(), digest: sha256.New()}
+	d := &Delta{format: o.Format, compression: o.Compression, after: o.First - 1, leases: map[int64]int64{}, digest: sha256.New()}
 	if d.format == "" {
 		d.format = Native
 	}
@@ -64,6 +64,7 @@ func NewDelta(o DeltaOptions) (*Delta, error) {
 		d.compression = snapshot.Zstd
 		d.piece = append(d.piece, nativeMagic...)
 	case V2JSON:
+		d.sum = sha256.New()
 		d.piece = append(d.piece, '[')
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrEncoding, o.Format)
@@ -200,7 +201,9 @@ func (d *Delta) hand() error {
 		d.err = fmt.Errorf("append to delta: %w", err)
 		return d.err
 	}
-	d.sum.Write(d.piece)
+	if d.sum != nil {
+		d.sum.Write(d.piece)
+	}
 	d.content += int64(len(d.piece))
 	if _, err := d.packer.Write(d.piece); err != nil {
 		d.err = fmt.Errorf("append to delta: %w", err)
@@ -314,8 +317,10 @@ func (d *Delta) finish() error {
 	if err := d.unpark(); err != nil {
 		return err
 	}
-	d.sum.Write(d.piece)
-	d.piece = d.sum.Sum(d.piece)
+	if d.sum != nil {
+		d.sum.Write(d.piece)
+		d.piece = d.sum.Sum(d.piece)
+	}
 	d.content += int64(len(d.piece))
 	if _, err := d.packer.Write(d.piece); err != nil {
 		return err

@@ -11,7 +11,7 @@ const nativeMagic = "DRUIDEV\x01"
 
 // What a zero in the place of an event's length introduces.
 const (
-	markEnd   = 0 // the end; the digest follows
+	markEnd   = 0 // the end
 	markTime  = 1 // zigzag varint: nanoseconds since the previous time, at first since 1970
 	markLease = 2 // zigzag varint: id; varint: granted seconds
 )
@@ -57,7 +57,7 @@ func (n *nativeReader) next() (*Batch, error) {
 		}
 	}
 	if len(n.mem.records) == 0 {
-		if err := n.w.finish(false); err != nil {
+		if err := n.w.end(); err != nil {
 			return nil, err
 		}
 		return nil, io.EOF

@@ -33,7 +33,7 @@ func newPacker(w io.Writer, c snapshot.Compression) (z io.WriteCloser, free func
 		e, pooled := zstdEncoders.Get().(*zstd.Encoder)
 		if !pooled {
 			// One core: Write does the work itself, and there is no goroutine to leave behind.
-			e, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(packWindow), zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(zstd.SpeedDefault))
+			e, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(packWindow), zstd.WithEncoderCRC(true), zstd.WithEncoderLevel(zstd.SpeedDefault))
 			if err != nil {
 				return nil, free, err
 			}

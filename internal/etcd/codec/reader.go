@@ -35,6 +35,8 @@ type ReaderOptions struct {
 	// MaxEventBytes bounds a single event as it is encoded; 0 means 128 MiB. It protects against
 	// damaged lengths, and memory is taken only as the bytes arrive.
 	MaxEventBytes int
+
+	headless bool // tests read a native content without its header
 }
 
 // Lease is the time to live that the writer learned for a lease seen in a delta.
@@ -93,6 +95,7 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 	switch first := w.rest(); {
 	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)]) == nativeMagic:
 		d.format = Native
+		w.sum = nil
 		d.native = &nativeReader{w: w, seq: &d.events, maxEvent: o.MaxEventBytes, batch: max(o.BatchBytes, 128)}
 	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)-1]) == nativeMagic[:len(nativeMagic)-1]:
 		return fmt.Errorf("%w: version %d of the native form; this program knows version %d", ErrEncoding, first[len(nativeMagic)-1], nativeMagic[len(nativeMagic)-1])
@@ -103,6 +106,9 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 		return w.ended()
 	default:
 		return fmt.Errorf("%w: the content begins with %q", ErrEncoding, first[:len(nativeMagic)])
+	}
+	if d.format == Native && d.header == nil && !o.headless {
+		return fmt.Errorf("%w: a native delta without its header, which holds the digest, proves nothing", ErrEncoding)
 	}
 	if d.header != nil && d.format != Native {
 		return fmt.Errorf("%w: the header of a native delta in front of %s", ErrMalformed, d.format)
@@ -122,8 +128,7 @@ func looksLikeJSON(b []byte) bool {
 // Format is the encoding found in the content.
 func (d *DeltaReader) Format() Format { return d.format }
 
-// Header is the manifest in front of a native delta. It is nil for the JSON form and for a
-// native delta that somebody repacked without it. That its digest, sizes, counts and revisions
+// Header is the manifest in front of a native delta, nil for the JSON form. That its digest, sizes, counts and revisions
 // agree with the content is verified before Next returns io.EOF; that it names the object that
 // was read is for the caller to compare.
 func (d *DeltaReader) Header() *snapshot.Manifest { return d.header }
@@ -157,9 +162,23 @@ func (d *DeltaReader) next() (b *Batch, err error) {
 		b, err = d.json.next()
 	}
 	if suspicious(err) {
-		err = d.window.blame(err)
+		err = d.blame(err)
 	}
 	return b, err
+}
+
+// blame tells damage from content that was written wrong.
+func (d *DeltaReader) blame(cause error) error {
+	if d.native == nil {
+		return d.window.blame(cause)
+	}
+	if err := d.window.drain(); err != nil {
+		return fmt.Errorf("%w (%w)", err, cause)
+	}
+	if d.header != nil && d.in.digest() != d.header.Digest {
+		return fmt.Errorf("%w (%w)", ErrDigest, cause)
+	}
+	return cause
 }
 
 // suspicious reports whether err may be the consequence of damage that only the digest shows.

@@ -30,16 +30,18 @@ func TestWhatIsWrittenIsReadInBothFormatsWithEverySuffix(t *testing.T) {
 			all := history(rand.New(rand.NewPCG(1, uint64(len(name)))), 205, 400)
 			want := wantRecords(t, all)
 			_, asJSON := seal(t, all, DeltaOptions{Format: V2JSON, Compression: c})
-			_, native := seal(t, all, DeltaOptions{})
-			repacked := pack(t, unpack(t, native, snapshot.Zstd), c)
-			for format, object := range map[Format][]byte{V2JSON: asJSON, Native: repacked} {
+			objects := map[Format][]byte{V2JSON: asJSON}
+			if c == snapshot.Zstd {
+				_, objects[Native] = seal(t, all, DeltaOptions{})
+			}
+			for format, object := range objects {
 				for _, batch := range []int{0, 1, 1000} {
 					got, d, err := readAll(iotest.HalfReader(bytes.NewReader(object)), c, ReaderOptions{BatchBytes: batch})
 					if err != nil {
 						t.Fatalf("%s with batches of %d: %v", format, batch, err)
 					}
-					if d.Format() != format || d.Header() != nil {
-						t.Errorf("recognised %s with header %v, want %s without", d.Format(), d.Header(), format)
+					if d.Format() != format || (d.Header() != nil) != (format == Native) {
+						t.Errorf("recognised %s with header %v, want %s", d.Format(), d.Header(), format)
 					}
 					if diff := diffRecords(want, got); diff != "" {
 						t.Fatalf("%s with batches of %d (-want +got):\n%s", format, batch, diff)
@@ -237,7 +239,7 @@ func TestWrongContentIsNamed(t *testing.T) {
 		return appendEvent(nil, change{create: 1, mod: rev, version: 1}, []byte("foo"), nil)
 	}
 	native := func(entries ...[]byte) []byte {
-		return signed(append(append([]byte(nativeMagic), bytes.Join(entries, nil)...), 0, markEnd))
+		return append(append([]byte(nativeMagic), bytes.Join(entries, nil)...), 0, markEnd)
 	}
 	var gap *GapError
 	var order *OrderError
@@ -275,8 +277,7 @@ func TestWrongContentIsNamed(t *testing.T) {
 		"JSON: a time out of range":          {asJSON(strings.Replace(event(7), "2026", "2999", 1)), is(ErrMalformed)},
 		"native: a gap":                      {native(nativeEvent(7), nativeEvent(9)), isGap},
 		"native: backwards":                  {native(nativeEvent(7), nativeEvent(8), nativeEvent(7)), isOrder},
-		"native: another digest":             {append(native(nativeEvent(7))[:len(native(nativeEvent(7)))-1], 1), is(ErrDigest)},
-		"native: no end":                     {signed(append([]byte(nativeMagic), nativeEvent(7)...)), func(err error) bool { return err != nil }},
+		"native: no end":                     {append([]byte(nativeMagic), nativeEvent(7)...), is(ErrTruncated)},
 		"native: bytes behind the end":       {append(native(nativeEvent(7)), 0), is(ErrMalformed)},
 		"native: an unknown entry":           {native([]byte{0, 9}), is(ErrMalformed)},
 		"native: an event of another type":   {native([]byte{4, tagType, 2, tagKV, 0}), is(ErrMalformed)},
@@ -292,14 +293,14 @@ func TestWrongContentIsNamed(t *testing.T) {
 		"native: a lease without an id":      {native([]byte{0, markLease, 0, 4}), is(ErrMalformed)},
 		"native: a lease without time":       {native([]byte{0, markLease, 2, 0}), is(ErrMalformed)},
 		"native: leases out of order":        {native([]byte{0, markLease, 4, 1, 0, markLease, 2, 1}), is(ErrMalformed)},
-		"native: a newer version":            {signed([]byte(nativeMagic[:7] + "\x02")), is(ErrEncoding)},
+		"native: a newer version":            {[]byte(nativeMagic[:7] + "\x02"), is(ErrEncoding)},
 		"neither encoding":                   {signed([]byte("SQLite format 3")), is(ErrEncoding)},
 		"nothing":                            {nil, is(ErrTruncated)},
 		"white space":                        {[]byte("   "), is(ErrTruncated)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, d, err := readAll(bytes.NewReader(tt.content), snapshot.None, ReaderOptions{})
+			got, d, err := readAll(bytes.NewReader(tt.content), snapshot.None, ReaderOptions{headless: strings.HasPrefix(name, "native")})
 			if err == nil || !tt.want(err) {
 				t.Fatalf("read %d records, error %v", len(got), err)
 			}

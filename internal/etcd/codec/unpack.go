@@ -136,6 +136,9 @@ func (u *unpacker) judge(err error) error {
 		}
 		return io.EOF
 	}
+	if errors.Is(err, zstd.ErrCRCMismatch) {
+		return ErrDigest
+	}
 	return fmt.Errorf("%w: %w", &MalformedError{Offset: u.size(), Reason: "packed with " + string(u.c)}, err)
 }
 

@@ -14,16 +14,15 @@ import (
 //	content  |---------|---------------------|- - - not yet read - - -
 //	buf      [ consumed |       unread       ]  free up to cap(buf)
 //
-// Consumed bytes go into a SHA-256 before they leave the window, so the digest of a content is
-// known when its end is reached.
+// If the content ends with its SHA-256, consumed bytes go into one before they leave the window.
 type window struct {
 	src    io.Reader
 	buf    []byte
 	pos    int
 	base   int64
-	sum    hash.Hash
-	summed int   // buf[:summed] are in sum
-	err    error // of src; io.EOF at its end
+	sum    hash.Hash // nil: the content does not end with its digest
+	summed int       // buf[:summed] are in sum
+	err    error     // of src; io.EOF at its end
 }
 
 func newWindow(src io.Reader, buf []byte) *window {
@@ -61,6 +60,9 @@ func (w *window) move(to []byte) {
 
 // hash takes the consumed bytes into the sum.
 func (w *window) hash() {
+	if w.sum == nil {
+		return
+	}
 	w.sum.Write(w.buf[w.summed:w.pos])
 	w.summed = w.pos
 }
@@ -71,6 +73,31 @@ func (w *window) ended() error {
 		return fmt.Errorf("%w after %d bytes", ErrTruncated, w.base+int64(len(w.buf)))
 	}
 	return w.err
+}
+
+// end expects the end of the content.
+func (w *window) end() error {
+	w.fill()
+	switch {
+	case len(w.rest()) > 0:
+		return w.malformed("content behind its end")
+	case w.err != io.EOF:
+		return w.err
+	}
+	return nil
+}
+
+// drain reads to the end of the content and forgets it.
+func (w *window) drain() error {
+	for w.err == nil {
+		w.pos = len(w.buf)
+		w.move(w.buf)
+		w.fill()
+	}
+	if w.err != io.EOF {
+		return w.err
+	}
+	return nil
 }
 
 // finish expects the digest of everything consumed as the last bytes of the content. With
