@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -82,6 +83,9 @@ with --overwrite, and kept aside until then.`,
 			plan, err := restorer.Decide(q)
 			if err != nil {
 				return b.withFindings(err)
+			}
+			if there, _ := os.ReadDir(cluster.dataDir); dryRun && len(there) > 0 && !overwrite {
+				plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s is not empty: without --overwrite the restore will be refused", cluster.dataDir))
 			}
 			if dryRun {
 				return out.print(a.sys.out, newPlanView(plan), func(w io.Writer) error { _, err := io.WriteString(w, plan.String()); return err })

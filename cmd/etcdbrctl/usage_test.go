@@ -142,6 +142,31 @@ func TestARefusalNamesTheFlagThatAllowsIt(t *testing.T) {
 	}
 }
 
+func TestADryRunSaysThatTheDirectoryIsInTheWayAndTouchesNothing(t *testing.T) {
+	container, err := filepath.Abs(filepath.Join("..", "..", "testdata", "upstream-bucket-none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"restore", "--dry-run", "--storage-provider=Local", "--store-container=" + container, "--store-prefix=ns--uid/etcd-main", "--data-dir=" + dir,
+		"--restoration-temp-snapshots-dir=" + filepath.Join(filepath.Dir(dir), "scratch")}
+	for _, c := range []struct {
+		more []string
+		want bool
+	}{{nil, true}, {[]string{"--overwrite"}, false}, {[]string{"--data-dir=" + dir + "2"}, false}} {
+		code, stdout, stderr := etcdbrctl(t, append(args, c.more...)...)
+		if code != exitOK || strings.Contains(stdout, "--overwrite") != c.want {
+			t.Errorf("%q: exit code %d: %s%s", c.more, code, stdout, stderr)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(left) != 1 {
+		t.Errorf("it made %v, %v", left, err)
+	}
+}
+
 func TestTheReferencePageIsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "reference", "etcdbrctl.md")
 	got, err := os.ReadFile(path)
