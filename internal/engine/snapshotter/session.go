@@ -82,7 +82,7 @@ func (s *Snapshotter) begin(ctx context.Context) (*session, error) {
 		ends: map[string]link{},
 	}
 	n.life, n.finish = context.WithCancel(context.WithoutCancel(ctx))
-	next := n.resume(own, rev)
+	next := n.resume(own, strangers(cat.Timeline), rev)
 	n.buffer = newBuffer(codec.DeltaOptions{
 		Format: s.cfg.Format, Compression: s.cfg.DeltaCompression, SpillDir: s.cfg.SpillDir,
 	}, s.cfg.DeltaLimit, s.cfg.SpillLimit, next)
@@ -156,9 +156,16 @@ func (s *Snapshotter) compare(ctx context.Context, m Member, k known) agreement 
 	return agrees
 }
 
+// strangers are the snapshots that belong to no lineage: the original's, or such as lack their
+// manifest because their writer died before it.
+func strangers(t timeline.Timeline) []timeline.Snapshot {
+	unnamed, _ := t.Lineage("")
+	return unnamed.Snapshots
+}
+
 // resume decides where deltas go on and whether a full is due, from what the bucket has of
-// the lineage and the revision etcd is at.
-func (n *session) resume(own timeline.Lineage, rev snapshot.Revision) (next snapshot.Revision) {
+// the lineage, and of none, and the revision etcd is at.
+func (n *session) resume(own timeline.Lineage, strangers []timeline.Snapshot, rev snapshot.Revision) (next snapshot.Revision) {
 	prior := Prior{Failed: n.failed()}
 	if n.cfg.Schedule != nil {
 		prior.Window = n.cfg.Schedule.Window
@@ -176,6 +183,16 @@ func (n *session) resume(own timeline.Lineage, rev snapshot.Revision) (next snap
 			n.continues(d.Snapshot)
 			n.deltas++
 			n.revisions += d.To - d.From + 1
+		}
+		// Deltas of ours will overlap theirs, which the original cannot read; a full parts them.
+		wrote := n.stamp
+		if n.lastDelta != nil {
+			wrote = max(wrote, n.lastDelta.Key.Name.Created)
+		}
+		for _, s := range strangers {
+			if s.Last >= next && s.Name().Created >= wrote {
+				prior.Unclear = fmt.Sprintf("%s was written without a lineage since the last of this one", s.Name())
+			}
 		}
 		if c.Gap != nil {
 			prior.Unclear = fmt.Sprintf("the bucket lacks %s", c.Gap)
