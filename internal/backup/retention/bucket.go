@@ -87,7 +87,8 @@ type history struct {
 	index   timeline.Links       // of the deltas that can be used
 	base    *item                // the full of the newest restorable chain; nil: nothing can be restored
 	links   []*item              // the deltas of that chain
-	// left: a newer lineage has a restorable chain, so this one may go altogether.
+	// left: a newer lineage has a restorable chain, and something that was written since the last
+	// of this one, so this one may go altogether.
 	left bool
 }
 
@@ -140,9 +141,10 @@ func (b Bucket) sort() *contents {
 		}
 		return it
 	}
-	restorable := false
+	restorable, written := false, int64(0) // newer lineages: whether they can be restored, and their last write
 	for i, lineage := range b.Timeline.Lineages {
-		h := &history{Lineage: lineage, items: items, left: restorable}
+		last := lastWrite(lineage)
+		h := &history{Lineage: lineage, items: items, left: restorable && last <= written}
 		c.histories = append(c.histories, h)
 		for j := range lineage.Snapshots {
 			s := &lineage.Snapshots[j]
@@ -160,7 +162,9 @@ func (b Bucket) sort() *contents {
 			h.missing = append(h.missing, it)
 		}
 		h.findChain()
-		restorable = restorable || h.base != nil
+		if h.base != nil {
+			restorable, written = true, max(written, last)
+		}
 	}
 	seen := make(map[timeline.Ref]bool, len(b.Listing.Objects)+len(b.Listing.Manifests)) // a listing may return something twice
 	for _, o := range b.Listing.Objects {
@@ -200,6 +204,18 @@ func (b Bucket) sort() *contents {
 		return cmp.Or(cmp.Compare(a.created().Unix(), b.created().Unix()), cmp.Compare(a.key.String(), b.key.String()))
 	})
 	return &c
+}
+
+// lastWrite is the latest creation time in the names of the snapshots that are there, in Unix
+// seconds. Who still writes an older lineage has not left it, whatever began since.
+func lastWrite(l timeline.Lineage) int64 {
+	var last int64
+	for _, s := range l.Snapshots {
+		if !s.Excluded {
+			last = max(last, s.Name().Created)
+		}
+	}
+	return last
 }
 
 // arrange puts what belongs to the item into the order in which it is deleted.
