@@ -99,6 +99,9 @@ func (c Config) secure(ep string) (bool, error) {
 	if u, err := url.Parse(ep); err != nil || rest == "" || (u.Host == "" && u.Path == "") {
 		return false, fmt.Errorf("endpoint %q is not a URL; write it like https://etcd-main:2379", ep)
 	}
+	if u, err := url.Parse(ep); err == nil && u.User != nil {
+		return false, fmt.Errorf("endpoint %s://...@%s holds a user name; give --etcd-username and --etcd-password instead", scheme, u.Host)
+	}
 	switch scheme {
 	case "https", "unixs":
 		return true, nil

@@ -27,21 +27,22 @@ func TestAConfigurationThatCannotWorkIsRefusedWithItsRemedy(t *testing.T) {
 		cfg  Config
 		want string // part of the message; empty: it is good
 	}{
-		"plain text":             {Config{Endpoints: []string{"http://a:1", "http://b:1"}, InsecureTransport: true}, ""},
-		"TLS by scheme":          {Config{Endpoints: []string{"https://a:1"}, InsecureTransport: true}, ""},
-		"a bare address":         {Config{Endpoints: []string{"a:1"}}, ""},
-		"a socket":               {Config{Endpoints: []string{"unix:///run/etcd.sock"}, InsecureTransport: true}, ""},
-		"no endpoint":            {Config{}, "--endpoints"},
-		"an empty endpoint":      {Config{Endpoints: []string{""}}, "not a URL"},
-		"a foreign scheme":       {Config{Endpoints: []string{"ftp://a:1"}}, "none of http"},
-		"no host":                {Config{Endpoints: []string{"https://"}}, "not a URL"},
-		"mixed":                  {Config{Endpoints: []string{"http://a:1", "https://b:1"}, InsecureTransport: true}, "same scheme"},
-		"plain but forbidden":    {Config{Endpoints: []string{"http://a:1"}}, "--insecure-transport=false"},
-		"half an identity":       {Config{Endpoints: []string{"https://a:1"}, CertFile: "c"}, "both --cert and --key"},
-		"certificates in plain":  {Config{Endpoints: []string{"http://a:1"}, InsecureTransport: true, CAFile: "ca"}, "https://"},
-		"half a login":           {Config{Endpoints: []string{"https://a:1"}, Username: "root"}, "--etcd-password"},
-		"sending beyond receive": {Config{Endpoints: []string{"https://a:1"}, MaxReceive: 10, MaxSend: 20}, "above"},
-		"a negative limit":       {Config{Endpoints: []string{"https://a:1"}, MaxReceive: -1}, "negative"},
+		"plain text":                {Config{Endpoints: []string{"http://a:1", "http://b:1"}, InsecureTransport: true}, ""},
+		"TLS by scheme":             {Config{Endpoints: []string{"https://a:1"}, InsecureTransport: true}, ""},
+		"a bare address":            {Config{Endpoints: []string{"a:1"}}, ""},
+		"a socket":                  {Config{Endpoints: []string{"unix:///run/etcd.sock"}, InsecureTransport: true}, ""},
+		"no endpoint":               {Config{}, "--endpoints"},
+		"an empty endpoint":         {Config{Endpoints: []string{""}}, "not a URL"},
+		"a password in an endpoint": {Config{Endpoints: []string{"https://root:secret@etcd:2379"}}, "--etcd-password"},
+		"a foreign scheme":          {Config{Endpoints: []string{"ftp://a:1"}}, "none of http"},
+		"no host":                   {Config{Endpoints: []string{"https://"}}, "not a URL"},
+		"mixed":                     {Config{Endpoints: []string{"http://a:1", "https://b:1"}, InsecureTransport: true}, "same scheme"},
+		"plain but forbidden":       {Config{Endpoints: []string{"http://a:1"}}, "--insecure-transport=false"},
+		"half an identity":          {Config{Endpoints: []string{"https://a:1"}, CertFile: "c"}, "both --cert and --key"},
+		"certificates in plain":     {Config{Endpoints: []string{"http://a:1"}, InsecureTransport: true, CAFile: "ca"}, "https://"},
+		"half a login":              {Config{Endpoints: []string{"https://a:1"}, Username: "root"}, "--etcd-password"},
+		"sending beyond receive":    {Config{Endpoints: []string{"https://a:1"}, MaxReceive: 10, MaxSend: 20}, "above"},
+		"a negative limit":          {Config{Endpoints: []string{"https://a:1"}, MaxReceive: -1}, "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.cfg.Validate()
