@@ -324,8 +324,10 @@ func TestABumpedRestoreNeverGoesBackInTime(t *testing.T) {
 	if rev <= newest {
 		t.Errorf("the restored etcd is at %d, the lost one was at %d", rev, newest)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), waitAtMost)
+	defer cancel()
 	for _, from := range []int64{old + 1, newest, newest + 1, rev - 1} {
-		watch := <-c.Watch(t.Context(), "/", clientv3.WithPrefix(), clientv3.WithRev(from))
+		watch := <-c.Watch(ctx, "/", clientv3.WithPrefix(), clientv3.WithRev(from))
 		if !errors.Is(watch.Err(), rpctypes.ErrCompacted) {
 			t.Errorf("a watch from revision %d gets %v, want %v", from, watch.Err(), rpctypes.ErrCompacted)
 		}
@@ -334,7 +336,7 @@ func TestABumpedRestoreNeverGoesBackInTime(t *testing.T) {
 	if err != nil || put.Header.Revision <= newest {
 		t.Errorf("the first write has revision %d, want above %d: %v", put.Header.Revision, newest, err)
 	}
-	watch := <-c.Watch(t.Context(), "/after", clientv3.WithRev(rev+1))
+	watch := <-c.Watch(ctx, "/after", clientv3.WithRev(rev+1))
 	if watch.Err() != nil || len(watch.Events) != 1 {
 		t.Errorf("a watch from where the restored etcd begins: %+v", watch)
 	}

@@ -91,7 +91,14 @@ func finish(t *testing.T, cmd *exec.Cmd) outcome {
 func ending(cmd *exec.Cmd) (outcome, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
+	if err := cmd.Start(); err != nil {
+		return outcome{}, err
+	}
+	late := time.AfterFunc(waitAtMost, func() { cmd.Process.Kill() })
+	err := cmd.Wait()
+	if !late.Stop() {
+		return outcome{}, fmt.Errorf("it did not end within %s and was killed:\n%s", waitAtMost, stderr.String())
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return outcome{}, err
