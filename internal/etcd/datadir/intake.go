@@ -124,7 +124,7 @@ type snapshotReader struct {
 func (s *snapshotReader) Read(p []byte) (int, error) {
 	if !s.ended {
 		n, err := s.body.Read(p)
-		s.hash.Write(p[:n])
+		_, _ = s.hash.Write(p[:n]) // never fails
 		s.left -= int64(n)
 		if err != io.EOF {
 			return n, err

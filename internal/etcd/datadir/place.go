@@ -226,7 +226,7 @@ func (p *place) replace(old bool, at func(step) error) error {
 	}
 	// From here on the restore has succeeded: what cannot be removed now, the next run removes.
 	if err := p.recover(); err == nil {
-		syncDir(parent)
+		_ = syncDir(parent)
 	}
 	return at(cleaned)
 }
