@@ -42,6 +42,10 @@ type Options struct {
 // the first delta, five ranges each, take 40 MB of what a memory limit leaves.
 const DefaultRangeBytes = 4 << 20
 
+// smallRanges is how many ranges long an object may be and still be read in one stream: usual
+// deltas are, of which several are read at a time, and buffers of their own would only be garbage.
+const smallRanges = 2
+
 // Open reads the version v. Read returns io.EOF only when as many bytes came as expected and
 // their digest is the expected one; until then nothing read may be taken for true.
 func Open(ctx context.Context, s store.Reader, v store.Version, o Options) (io.ReadCloser, error) {
@@ -49,7 +53,7 @@ func Open(ctx context.Context, s store.Reader, v store.Version, o Options) (io.R
 		o.RangeBytes = DefaultRangeBytes
 	}
 	var src io.ReadCloser
-	if o.Parallel > 1 && o.Size > o.RangeBytes {
+	if o.Parallel > 1 && o.Size > smallRanges*o.RangeBytes {
 		src = openRanges(ctx, s, v, o)
 	} else {
 		r, err := s.Open(ctx, v, 0, -1)

@@ -125,3 +125,17 @@ func TestNoBufferIsKeptOnceTheEndWasRead(t *testing.T) {
 		t.Errorf("%d buffers are kept", kept)
 	}
 }
+
+// Restores read several deltas at the same time, and most are small.
+func TestASmallObjectNeedsNoBuffers(t *testing.T) {
+	for size, want := range map[int]bool{199: false, 200: false, 201: true} {
+		r, err := Open(context.Background(), &oneObject{content: random(size)}, store.Version{Key: "k"}, Options{Size: int64(size), Parallel: 3, RangeBytes: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := r.(*proven).src.(*ranges); got != want {
+			t.Errorf("%d bytes in ranges of 100: split is %v, want %v", size, got, want)
+		}
+		r.Close()
+	}
+}
