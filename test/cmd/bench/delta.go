@@ -66,8 +66,8 @@ func measureDeltas(ctx context.Context, b *bench) (*result, error) {
 	return &result{
 		programs: m,
 		criteria: []criterion{
-			{fmt.Sprintf("Native deltas of %d k Kubernetes events", events/1000), "bytes / JSON+gzip", size(1) / size(0), atMost, 1.0 / 3, "x"},
-			{"", "CPU / JSON+gzip", share(1, 0), atMost, 1.0 / 5, "x"},
+			{fmt.Sprintf("Native deltas of %d k Kubernetes events", events/1000), "bytes / JSON+gzip", size(1) / size(0), atMost, 1.0 / 3, "x", false},
+			{"", "CPU / JSON+gzip", share(1, 0), atMost, 1.0 / 5, "x", disturbed(m[1], m[0])},
 		},
 		remarks: []string{fmt.Sprintf("JSON+gzip is what this project's own encoder makes with --snapshot-format=v2-json. Against encoding/json and compress/gzip, the libraries the original uses, native deltas take %.2f x the bytes and %.2f x the CPU time.",
 			size(1)/size(2), share(1, 2))},

@@ -114,8 +114,8 @@ func (b *bench) full(ctx context.Context, dir, title string, g workload.Generato
 	return &result{
 		programs: m,
 		criteria: []criterion{
-			{work, "time / bare program", ratio(m[2], m[1], wall), atMost, 1.3, "x"},
-			{"", "anonymous memory", m[2].worst(anon), atMost, 150, "MB"},
+			{work, "time / bare program", ratio(m[2], m[1], wall), atMost, 1.3, "x", disturbed(m[2], m[1])},
+			{"", "anonymous memory", m[2].worst(anon), atMost, 150, "MB", false},
 		},
 		remarks: []string{fmt.Sprintf("%s: the full takes %.2f x the time of plain reading into the local store and %.2f x into MinIO on the same machine, with %.0f MB of anonymous memory there.",
 			title, ratio(m[2], m[0], wall), ratio(m[3], m[0], wall), m[3].worst(anon))},

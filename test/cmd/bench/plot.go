@@ -10,9 +10,9 @@ import (
 // all bars end left of the line. Sizes are in pixels.
 const (
 	plotWidth  = 1000
-	plotLeft   = 410  // where bars begin
-	plotScale  = 320  // of a bar that uses up all that is allowed
-	plotMost   = 1.25 // longer bars are cut
+	plotLeft   = 410 // where bars begin
+	plotScale  = 240 // of a bar that uses up all that is allowed
+	plotMost   = 1.6 // longer bars are cut
 	plotRow    = 38
 	plotTop    = 64
 	plotBottom = 44
@@ -37,11 +37,14 @@ func drawPlot(criteria []criterion) string {
 	line(`<rect width="100%%" height="100%%" fill="#ffffff"/>`)
 	text(20, 28, "start", `font-size="17" font-weight="bold"`, colourText, "How much of each limit is used up")
 	text(20, 48, "start", `font-size="12"`, colourFaint, "shorter is better; a bar beyond the line misses its target")
-	for percent := 0; percent <= 125; percent += 25 {
+	for percent := 0; percent <= 150; percent += 25 {
 		x := plotLeft + plotScale*percent/100
 		line(`<path d="M%d %dV%d" stroke="#e5e7eb"/>`, x, plotTop, height-plotBottom)
 		text(x, height-plotBottom+18, "middle", `font-size="11"`, colourFaint, fmt.Sprintf("%d %%", percent))
 	}
+	x := plotLeft + plotScale
+	line(`<path d="M%d %dV%d" stroke="%s" stroke-width="1.5" stroke-dasharray="5 3"/>`, x, plotTop-8, height-plotBottom, colourText)
+	text(x, plotTop-14, "middle", `font-size="12" font-weight="bold"`, colourText, "limit")
 	work := ""
 	for i, c := range criteria {
 		y := plotTop + plotRow*i
@@ -60,13 +63,13 @@ func drawPlot(criteria []criterion) string {
 		line(`<rect x="%d" y="%d" width="%d" height="%d" rx="2" fill="%s"/>`, plotLeft, y+9, max(width, 2), plotRow-18, colour)
 		label := c.got()
 		if !c.met() {
-			label += "  missed"
+			label += ", missed"
+		}
+		if c.used() > plotMost {
+			label += " (bar is cut)"
 		}
 		text(plotLeft+width+8, y+24, "start", `font-weight="bold" paint-order="stroke" stroke="#ffffff" stroke-width="4"`, colourText, label)
 	}
-	x := plotLeft + plotScale
-	line(`<path d="M%d %dV%d" stroke="%s" stroke-width="1.5" stroke-dasharray="5 3"/>`, x, plotTop-8, height-plotBottom, colourText)
-	text(x, plotTop-14, "middle", `font-size="12" font-weight="bold"`, colourText, "limit")
 	line(`</svg>`)
 	return b.String()
 }

@@ -27,6 +27,8 @@ type criterion struct {
 	bound bound
 	limit float64
 	unit  string
+
+	disturbed bool // others were at work in every run that it is taken from
 }
 
 type bound string
@@ -55,10 +57,24 @@ func (c criterion) wanted() string { return fmt.Sprintf("%s %s", c.bound, amount
 func (c criterion) got() string    { return amount(c.value, c.unit) }
 
 func (c criterion) verdict() string {
+	v := "MISSED"
 	if c.met() {
-		return "met"
+		v = "met"
 	}
-	return "MISSED"
+	if c.disturbed {
+		v += ", disturbed"
+	}
+	return v
+}
+
+// disturbed reports that one of the programs was never left in peace.
+func disturbed(all ...*measured) bool {
+	for _, m := range all {
+		if _, quiet := m.counting(); !quiet {
+			return true
+		}
+	}
+	return false
 }
 
 // amount is a number for people.
