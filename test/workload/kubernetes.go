@@ -201,7 +201,8 @@ func nodeName(i int) string { return fmt.Sprintf("worker-pool-a-%05d", i) }
 
 // managed is an entry of managedFields, which every object drags along.
 func (k *Kubernetes) managed(manager, fields, subresource string) metav1.ManagedFieldsEntry {
-	t := k.time()
+	t, owned := k.time(), &metav1.FieldsV1{}
+	owned.SetRawBytes([]byte(fields))
 	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &t,
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}, Subresource: subresource}
+		FieldsType: "FieldsV1", FieldsV1: owned, Subresource: subresource}
 }
