@@ -109,7 +109,6 @@ func TestALostAnswerToOursIsNotTakenForAnothersObject(t *testing.T) {
 	}
 }
 
-// UB App. C 10.
 func TestAFailedChunkFailsThePutAndLeavesNeitherObjectNorUpload(t *testing.T) {
 	s, gate := gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
 	gate.Inject(faults.Fault{Match: faults.Request(http.MethodPut, "partNumber=3"), Status: http.StatusInternalServerError, Code: "InternalError"})
@@ -125,7 +124,6 @@ func TestAFailedChunkFailsThePutAndLeavesNeitherObjectNorUpload(t *testing.T) {
 	}
 }
 
-// UB App. C 12.
 func TestAnOutageIsNeverAnEmptyBucket(t *testing.T) {
 	link := faults.NewLink(t, minio.Address)
 	o := options(newBucket(t, stores.Versioned))
@@ -152,7 +150,6 @@ func TestAnOutageIsNeverAnEmptyBucket(t *testing.T) {
 	}
 }
 
-// UB App. C 25.
 func TestMarkersAndOverwritesHideNothing(t *testing.T) {
 	bucket := newBucket(t, stores.Compliance)
 	s := open(t, options(bucket))

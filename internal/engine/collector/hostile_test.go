@@ -49,7 +49,7 @@ func (b bucket) forged() []string {
 	return all
 }
 
-// App. C 25: overwritten versions and delete markers.
+// Overwritten versions and delete markers.
 func TestNothingOfACollectedKeyStaysAndNoForgeryEverCounts(t *testing.T) {
 	for title, p := range map[string]storetest.Profile{"locks asked for": storetest.S3Like(), "locks listed": storetest.AzureLike(), "no conditions": storetest.CephLike()} {
 		t.Run(title, func(t *testing.T) {

@@ -193,7 +193,7 @@ func TestBrokenChainsAreNamed(t *testing.T) {
 	}
 }
 
-// UB App. C 1 and 2: leaders overlap, and a full may be ahead of its name by more than the
+// Leaders overlap, and a full may be ahead of its name by more than the
 // whole first delta.
 func TestOverlapsAreSkippedWhateverTheirLength(t *testing.T) {
 	all := story(t, life)
@@ -218,7 +218,7 @@ func TestOverlapsAreSkippedWhateverTheirLength(t *testing.T) {
 	}
 }
 
-// UB App. C 5: the key that is deleted does not exist.
+// The key that is deleted does not exist.
 func TestADeletionOfAMissingKeyIsAppliedAndCounted(t *testing.T) {
 	records := story(t, "2 put a\n3 delete x\n4 put a")
 	for _, o := range []Options{{}, {KeepHistory: true}, {MemoryLimit: 1, unclamped: true}} {
@@ -232,7 +232,7 @@ func TestADeletionOfAMissingKeyIsAppliedAndCounted(t *testing.T) {
 	}
 }
 
-// UB App. C 3: a revision of more than 10240 operations and one of more than 10 MiB.
+// A revision of more than 10240 operations and one of more than 10 MiB.
 func TestHugeRevisionsAreRestored(t *testing.T) {
 	var events []*mvccpb.Event
 	for i := range 12_000 {

@@ -139,7 +139,7 @@ func TestImpossibleMembershipsAreRefused(t *testing.T) {
 	}
 }
 
-// UB App. C 4: leases live as long as they should, and no key lives for ever because its lease
+// Leases live as long as they should, and no key lives for ever because its lease
 // was not in the base.
 func TestLeasesGrantedAfterTheBaseComeBack(t *testing.T) {
 	ctx := context.Background()

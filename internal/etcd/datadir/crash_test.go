@@ -140,7 +140,7 @@ func siblings(t *testing.T, dir string) []string {
 	return names
 }
 
-// UB App. C 23: a restore interrupted at every step.
+// A restore interrupted at every step.
 func TestAKilledRestoreLeavesTheOldOrTheNewDirectory(t *testing.T) {
 	for _, existing := range []string{"old", "none"} {
 		for _, swap := range []string{"exchange", "renames"} {

@@ -98,7 +98,7 @@ func stepsOf(t *testing.T, env ...string) []string {
 	return steps
 }
 
-// App. C 11 of the study: the original wrote under the final name, and a crash left a
+// The original wrote under the final name, and a crash left a
 // truncated file there that passed for a backup.
 func TestACrashDuringAPutLeavesNothingOrTheWholeObject(t *testing.T) {
 	for mode, sidecar := range map[string]string{"attribute": "", "sidecar": "1"} {

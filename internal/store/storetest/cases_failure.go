@@ -56,7 +56,7 @@ func aMissingBucket(t *testing.T, o Options) {
 	}
 }
 
-// App. C 12 of the study: an outage was taken for an empty bucket, and data was restored over.
+// An outage was taken for an empty bucket, and data was restored over.
 func anOutageIsAnError(t *testing.T, o Options) {
 	s := o.Outage(t)
 	for _, op := range operations(t, s) {

@@ -35,7 +35,7 @@ func keysAreListedInOrder(t *testing.T, o Options) {
 	wantKeys(t, s, "a", "a/B", "a/b-c", "a/b.c", "a/b/c", "a/b/d-e", "a/b/d/e", "a/b0")
 }
 
-// App. C 13 of the study: a prefix without its slash made one cluster collect another's backups.
+// A prefix without its slash made one cluster collect another's backups.
 func aPrefixEndsAtASlash(t *testing.T, o Options) {
 	s := o.New(t)
 	putMany(t, s, []string{
