@@ -58,8 +58,11 @@ func (b *backup) withFindings(err error) error {
 			grave++
 		}
 	}
-	if grave == 0 {
+	switch grave {
+	case 0:
 		return err
+	case 1:
+		return fmt.Errorf("%w; `etcdbrctl list` shows a grave finding", err)
 	}
 	return fmt.Errorf("%w; `etcdbrctl list` shows %d grave findings", err, grave)
 }

@@ -15,8 +15,11 @@ import (
 
 // retentionFlags say what to keep.
 type retentionFlags struct {
-	policy         string
-	maxBackups     int
+	policy     string
+	maxBackups int
+
+	maxBackupsGiven func() bool
+
 	deltaRetention time.Duration
 	maxAge         time.Duration
 	maxSize        bytesFlag
@@ -26,6 +29,7 @@ type retentionFlags struct {
 func (f *retentionFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.policy, "garbage-collection-policy", "", "keep fulls as the original does: LimitBased or Exponential")
 	flags.IntVarP(&f.maxBackups, "max-backups", "m", 7, "fulls that LimitBased keeps")
+	f.maxBackupsGiven = func() bool { return flags.Changed("max-backups") }
 	flags.DurationVar(&f.deltaRetention, "delta-snapshot-retention-period", 0, "keep deltas that are younger, and the full they need")
 	flags.IntVar(&f.keep.Last, "keep-last", 0, "keep so many of the newest fulls")
 	flags.IntVar(&f.keep.Hourly, "keep-hourly", 0, "keep the newest full of so many hours")
@@ -44,6 +48,9 @@ func (f *retentionFlags) build() (retention.Policy, error) {
 	p := retention.Policy{Method: method, Keep: f.keep, DeltaRetention: f.deltaRetention, MaxAge: f.maxAge, MaxSize: int64(f.maxSize)}
 	if method == retention.LimitBased {
 		p.MaxBackups = f.maxBackups
+	}
+	if f.policy == "" && f.maxBackupsGiven() {
+		return retention.Policy{}, &usageError{fmt.Errorf("--max-backups needs --garbage-collection-policy=LimitBased; --keep-last keeps so many fulls without it")}
 	}
 	return p, nil
 }

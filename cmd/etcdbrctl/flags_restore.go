@@ -31,7 +31,7 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.time, "to-time", "", "restore the state after the last revision received at or before this time (RFC 3339, for example 2026-11-20T10:00:00Z)")
 	flags.StringVar(&f.snapshot, "snapshot", "", "restore the state at the end of the snapshot of this name")
 	flags.Int64Var(&f.acceptLossTo, "accept-loss-to", 0, "allow the result to end before the newest known revision, but not before this one")
-	flags.StringVar(&f.lineage, "lineage", "", "restore from this lineage instead of the newest; `unnamed` for snapshots without one")
+	flags.StringVar(&f.lineage, "lineage", "", "restore from this lineage `ID` instead of the newest; unnamed: from snapshots without one")
 	f.lineageGiven = func() bool { return flags.Changed("lineage") }
 }
 

@@ -105,10 +105,10 @@ func (p *protectionView) String() string {
 // draw prints the lineage over time, one column per slice of it:
 //
 //	2026-11-20 08:00:00Z                                   2026-11-20 09:00:00Z
-//	F---------------F----------xxxxxF------------------
-//	CCCCCCCCCCCCCCCCCCCCCCCCCCC     CCCCCCCCCCCCCCCCCCC
+//	F---+---+---+---F--+---+---xxxxxF---+---+---+------
+//	C   C   C   C   C  C   C        C   C   C   C
 //
-// F: a full was taken; -: every revision of it can be restored; x: it cannot. Below, the weakest
+// F: a full was taken, +: a delta; -: every revision of it can be restored; x: it cannot. Below, the weakest
 // protection of what was written: C compliance, G governance, a advisory, . none, ? unknown.
 func (l lineageView) draw(w io.Writer, width int) {
 	const margin, narrowest, widest = 2, 40, 100
@@ -144,8 +144,12 @@ func (l lineageView) draw(w io.Writer, width int) {
 	}
 	for _, s := range l.Snapshots {
 		i := at(s.Created)
-		if s.Kind == snapshot.Full && s.Problem == "" && !s.Excluded {
+		switch {
+		case s.Problem != "" || s.Excluded:
+		case s.Kind == snapshot.Full:
 			state[i] = 'F'
+		case state[i] == '-':
+			state[i] = '+'
 		}
 		if m := s.Protection.mark(); lock[i] == ' ' || weaker(m, lock[i]) {
 			lock[i] = m
@@ -154,7 +158,7 @@ func (l lineageView) draw(w io.Writer, width int) {
 	left, right := moment(first), moment(last)
 	gap := max(cells-utf8.RuneCountInString(left)-utf8.RuneCountInString(right), 1)
 	fmt.Fprintf(w, "\n  %s%s%s\n  %s\n  %s\n", left, strings.Repeat(" ", gap), right, string(state), strings.TrimRight(string(lock), " "))
-	fmt.Fprintf(w, "  F full, - restorable, x not; below: C compliance, G governance, a advisory, . none, ? unknown\n\n")
+	fmt.Fprintf(w, "  F full, + delta, - restorable, x not; below, how they are protected: C compliance, G governance, a advisory, . none, ? unknown\n\n")
 }
 
 // createdAround bounds a window by the creation of the snapshots at its ends.

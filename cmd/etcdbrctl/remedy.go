@@ -22,7 +22,7 @@ func withRemedy(err error) error {
 	case errors.As(err, &loss):
 		return fmt.Errorf("%w: --accept-loss-to=%d", err, loss.End)
 	case errors.Is(err, datadir.ErrExists):
-		return fmt.Errorf("%w: another --data-dir, or --overwrite", err)
+		return fmt.Errorf("%w: --data-dir names another one, --overwrite replaces it", err)
 	}
 	return err
 }

@@ -56,6 +56,9 @@ with --overwrite, and kept aside until then.`,
 			case cmd.Flags().Changed("mark-compacted") && compacted:
 				return &usageError{fmt.Errorf("--mark-compacted needs --bump-revision: without a bump there is nothing to mark")}
 			}
+			if target.lastKnown != 0 && !bump.Auto {
+				return &usageError{fmt.Errorf("--last-known-revision needs --bump-revision=auto: nothing else asks for it")}
+			}
 			lineage, err := cluster.lineage(newLineage)
 			if err != nil {
 				return err

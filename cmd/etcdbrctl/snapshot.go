@@ -108,7 +108,7 @@ beside the data, which is the surest way to recognise a history again.`,
 	flags.StringVar(&owner, "owner", "", "who owns the prefix, for example the cluster's UID; default: the lineage of the data")
 	flags.BoolVar(&takeOver, "take-over", false, "write although another owner has claimed the prefix")
 	flags.Float64Var(&multiplier, "backoff-multiplier", 2, "how much longer each further wait after a failure is")
-	flags.IntVar(&attempts, "backoff-attempt-limit", 6, "give up when so many sessions in a row could not start; 0: never")
+	flags.IntVar(&attempts, "backoff-attempt-limit", 6, "give up when so many attempts in a row to begin could not do anything; 0: never")
 	flags.DurationVar(&threshold, "backoff-threshold-time", 128*time.Second, "longest wait after a failure")
 	acceptWithoutEffect(flags, "snapshot deletes nothing; see `etcdbrctl collect`", "garbage-collection-period", "garbage-collection-policy", "max-backups", "delta-snapshot-retention-period")
 	acceptWithoutEffect(flags, "snapshot does not defragment", "etcd-defrag-timeout", "defragmentation-schedule")

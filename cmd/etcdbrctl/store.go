@@ -90,8 +90,5 @@ func probeTable(w io.Writer, r prober.Report) error {
 	for _, c := range r.Conclusions {
 		fmt.Fprintln(w, c)
 	}
-	for _, v := range r.Remains {
-		fmt.Fprintf(w, "left behind: %s\n", v)
-	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/engine/verifier"
@@ -55,6 +56,10 @@ The result is thrown away; room for one database is needed meanwhile.`,
 				All: all, ScratchDir: scratch, MemoryLimit: int64(memory), Verified: func(verifier.Chain) { p.end() },
 			})
 			p.end()
+			var loss *restoreplan.LossError
+			if errors.As(err, &loss) { // refused when restoring; here it is the answer
+				return fmt.Errorf("%w: %w", verifier.ErrBroken, b.withFindings(err))
+			}
 			if err != nil && !errors.Is(err, verifier.ErrBroken) {
 				return b.withFindings(err)
 			}

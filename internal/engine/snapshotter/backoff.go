@@ -12,8 +12,9 @@ type Backoff struct {
 	First    time.Duration // 0 means 1 second
 	Max      time.Duration // 0 means 128 seconds
 	Multiply float64       // below 1 means 2
-	// Attempts bounds how often in a row a session may fail to start before Run returns the
-	// failure; 0: Run never gives up. Within a session nothing gives up.
+	// Attempts bounds how often in a row a session may fail to start, or end soon without
+	// having uploaded anything, before Run returns the failure; 0: Run never gives up. Within a
+	// session nothing gives up.
 	Attempts int
 }
 

@@ -86,7 +86,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 		}
 	}
 	n.mu.Lock()
-	n.lastDelta = &Taken{Key: key, Manifest: d.sealed.Manifest}
+	n.lastDelta, n.stored = &Taken{Key: key, Manifest: d.sealed.Manifest}, true
 	n.ends[string(snapshot.Delta)] = link{name.Last, d.sealed.Manifest.Digest}
 	n.deltas++
 	n.revisions += name.Last - name.Start + 1

@@ -144,7 +144,7 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	}
 	t := Taken{Key: snapshot.SnapshotKey(n.cfg.Prefix, name), Manifest: manifest}
 	n.mu.Lock()
-	n.lastFull = &t
+	n.lastFull, n.stored = &t, true
 	n.ends[string(snapshot.Full)] = link{name.Last, manifest.Digest}
 	n.deltas, n.revisions = 0, 0
 	n.mu.Unlock()

@@ -39,6 +39,7 @@ type session struct {
 	deltas    int             // since the newest full
 	revisions snapshot.Revision
 	stamp     int64 // seconds in the name of the last full
+	stored    bool  // something was uploaded
 }
 
 // link is the end of a snapshot, with its digest.

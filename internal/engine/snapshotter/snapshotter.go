@@ -47,17 +47,20 @@ func New(cfg Config) (*Snapshotter, error) {
 
 // Run backs up until ctx ends, which is a nil error: what is buffered then is uploaded within
 // Config.Grace. It returns ErrOwned when the prefix belongs to somebody else, and other errors
-// only if Config.Retry.Attempts sessions in a row could not start.
+// only if Config.Retry.Attempts sessions in a row could not start or do anything.
 func (s *Snapshotter) Run(ctx context.Context) error {
 	defer s.publish(nil, ErrStopped, true)
 	for failures := 0; ; {
 		session, err := s.begin(ctx)
 		if err == nil {
-			failures = 0
 			s.publish(session, nil, false)
+			began := s.cfg.Now()
 			err = session.run(ctx)
 			s.publish(nil, err, false)
 			session.end(ctx)
+			if session.worked() || s.cfg.Now().Sub(began) > s.cfg.Retry.Max {
+				failures = 0
+			}
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -73,6 +76,14 @@ func (s *Snapshotter) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// worked reports whether the session uploaded anything. One that soon ends without that, as when
+// there is no room for what it buffers, is as good as one that could not start.
+func (n *session) worked() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stored
 }
 
 func (s *Snapshotter) publish(current *session, err error, ended bool) {
