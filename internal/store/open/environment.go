@@ -11,6 +11,7 @@ type Environment struct {
 	Prefix    string // of the variables' names, for messages
 	Home      string
 	Container string // STORAGE_CONTAINER
+	CABundle  string // AWS_CA_BUNDLE, a file; counts for the ambient identity only
 
 	AWS, OpenShift Files
 	ECS            ECSValues
@@ -45,6 +46,7 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 		Prefix:    prefix,
 		Home:      getenv("HOME"),
 		Container: getenv(prefix + "STORAGE_CONTAINER"),
+		CABundle:  getenv("AWS_CA_BUNDLE"),
 		AWS:       files("AWS_APPLICATION_CREDENTIALS"),
 		OpenShift: files("OPENSHIFT_APPLICATION_CREDENTIALS"),
 		ECS: ECSValues{

@@ -299,3 +299,24 @@ func TestATokenThatIsNotThereIsACredentialsError(t *testing.T) {
 		}
 	}
 }
+
+func TestTheAuthoritiesOfTheAmbientIdentityAreTrusted(t *testing.T) {
+	s := newServer(t)
+	bundle := filepath.Join(directory(t, map[string]string{"ca.crt": s.ca}), "ca.crt")
+	for name, value := range map[string]string{ // as the SDK reads them
+		"AWS_CA_BUNDLE": bundle, "AWS_ACCESS_KEY_ID": "AMBIENT", "AWS_SECRET_ACCESS_KEY": secret, "AWS_REGION": "eu-central-1",
+	} {
+		t.Setenv(name, value)
+	}
+	config := open.Config{Provider: "S3", Container: "c", EndpointOverride: s.URL, Environment: open.FromEnvironment(os.Getenv, "")}
+	if _, err := open.Open(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.signer(); got != "AMBIENT" {
+		t.Errorf("signed by %q, want the ambient identity", got)
+	}
+	config.Environment.CABundle = bundle + ".missing"
+	if _, err := open.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "AWS_CA_BUNDLE") {
+		t.Errorf("without the file: %v, want an error that names the variable", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -49,6 +50,11 @@ func (c Config) openS3(ctx context.Context) (store.Store, error) {
 		}
 		if err := f.identity(&o, c.Environment.AWS); err != nil {
 			return nil, fmt.Errorf("S3: %w", err)
+		}
+	} else if bundle := c.Environment.CABundle; bundle != "" {
+		var err error
+		if o.TrustedCAs, err = os.ReadFile(bundle); err != nil {
+			return nil, fmt.Errorf("S3: AWS_CA_BUNDLE: %w", err)
 		}
 	}
 	return newS3(ctx, o)

@@ -15,10 +15,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 )
 
@@ -141,7 +143,9 @@ func identity(ctx context.Context, o Options, httpClient *http.Client) (aws.Cred
 			func(w *stscreds.WebIdentityRoleOptions) { w.RoleSessionName = "druid" })
 		return aws.NewCredentialsCache(provider), o.Region, nil
 	}
-	loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(o.Region), config.WithHTTPClient(httpClient))
+	loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(o.Region), config.WithHTTPClient(buildable(httpClient)),
+		config.WithLogger(logging.Nop{}), // what matters is in the error
+	)
 	if err != nil {
 		return nil, "", &credentialsError{fmt.Errorf("the ambient configuration of AWS cannot be loaded: %w", err)}
 	}
@@ -149,6 +153,22 @@ func identity(ctx context.Context, o Options, httpClient *http.Client) (aws.Cred
 		return nil, "", errors.New("the region is missing (AWS_REGION, or the field region of the credentials)")
 	}
 	return loaded.Credentials, loaded.Region, nil
+}
+
+// buildable is c in the form that the SDK can teach the authorities of AWS_CA_BUNDLE; it gives up
+// on any other.
+func buildable(c *http.Client) *awshttp.BuildableClient {
+	b := awshttp.NewBuildableClient()
+	ours, ok := c.Transport.(*http.Transport)
+	if !ok {
+		return b
+	}
+	return b.WithTransportOptions(func(t *http.Transport) {
+		t.Proxy, t.DialContext, t.TLSClientConfig = ours.Proxy, ours.DialContext, ours.TLSClientConfig.Clone()
+		if t.TLSClientConfig != nil && t.TLSClientConfig.RootCAs != nil {
+			t.TLSClientConfig.RootCAs = t.TLSClientConfig.RootCAs.Clone()
+		}
+	})
 }
 
 // credentialsError marks what went wrong while credentials were fetched, not while they were used.
