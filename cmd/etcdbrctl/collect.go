@@ -69,7 +69,8 @@ func (a *app) collectCommand() *cobra.Command {
 
 Whatever the policy says, the newest restorable chain stays, and so does everything that a kept
 snapshot needs, everything under a lock or hold, and everything whose lock is unknown. Without a
-policy nothing is deleted.`,
+policy nothing is deleted. What is blocked names the moment before which it stays: the end of its
+lock and a margin.`,
 		Example: `  etcdbrctl collect --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main \
       --garbage-collection-policy=LimitBased --max-backups=30 --delta-snapshot-retention-period=96h`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

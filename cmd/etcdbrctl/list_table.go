@@ -158,7 +158,7 @@ func (l lineageView) draw(w io.Writer, width int) {
 	left, right := moment(first), moment(last)
 	gap := max(cells-utf8.RuneCountInString(left)-utf8.RuneCountInString(right), 1)
 	fmt.Fprintf(w, "\n  %s%s%s\n  %s\n  %s\n", left, strings.Repeat(" ", gap), right, string(state), strings.TrimRight(string(lock), " "))
-	fmt.Fprintf(w, "  F full, + delta, - restorable, x not; below, how they are protected: C compliance, G governance, a advisory, . none, ? unknown\n\n")
+	fmt.Fprintf(w, "  above: F full, + delta, - restorable, x not\n  below: C compliance, G governance, a advisory, . none, ? unknown\n\n")
 }
 
 // createdAround bounds a window by the creation of the snapshots at its ends.

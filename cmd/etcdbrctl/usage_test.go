@@ -32,6 +32,8 @@ func TestBadInputIsOneLineThatSaysWhatAndTheRemedy(t *testing.T) {
 		"a negative revision":           {with("restore", "--to-revision=-1"), exitUsage, []string{"--to-revision"}},
 		"a bump that is none":           {with("restore", "--bump-revision=lots"), exitUsage, []string{"--bump-revision", "auto"}},
 		"an unmarked bump":              {with("restore", "--bump-revision=auto", "--mark-compacted=false"), exitUsage, []string{"--mark-compacted=false"}},
+		"a known revision for nothing":  {with("restore", "--last-known-revision=5"), exitUsage, []string{"--bump-revision=auto"}},
+		"a limit without its policy":    {with("collect", "--max-backups=1"), exitUsage, []string{"LimitBased", "--keep-last"}},
 		"a size that is none":           {with("restore", "--memory-limit=much"), exitUsage, []string{"--memory-limit", "128Mi"}},
 		"members without a lineage":     {with("restore", "--initial-cluster=a=http://x:1,b=http://y:1", "--name=a"), exitUsage, []string{"--new-lineage", "--initial-cluster-token"}},
 		"a name that is no member":      {with("restore", "--name=x"), exitUsage, []string{`no member "x"`}},
@@ -140,6 +142,12 @@ func TestARefusalNamesTheFlagThatAllowsIt(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a loss is no refusal when verifying, but damage", func(t *testing.T) {
+		code, stdout, stderr := etcdbrctl(t, "verify", "--storage-provider=Local", "--store-container="+gap, "--store-prefix=ns--uid/etcd-main")
+		if code != exitDamaged || !strings.Contains(stderr, "missing revisions 205-856") || stdout != "" {
+			t.Errorf("exit code %d, want %d: %s", code, exitDamaged, stderr)
+		}
+	})
 }
 
 func TestADryRunSaysThatTheDirectoryIsInTheWayAndTouchesNothing(t *testing.T) {

@@ -59,8 +59,11 @@ func (b *builder) foreign(objects []Foreign) {
 		if f.Err != nil {
 			why = f.Err.Error()
 		}
+		// The reason need not say again which object and that it is no snapshot.
+		why = strings.TrimPrefix(why, snapshot.ErrNotSnapshot.Error()+": ")
+		why = strings.TrimPrefix(why, fmt.Sprintf("%q: ", f.Key))
 		b.findings = append(b.findings, Finding{Code: ForeignObject, Severity: Info, Key: f.Key, Version: f.Version,
-			Text: fmt.Sprintf("%s is left alone: %s", f.Key, why)})
+			Text: fmt.Sprintf("%s is left alone, it is no snapshot: %s", f.Key, why)})
 	}
 }
 

@@ -28,7 +28,7 @@ type Plan struct {
 // WriteTable prints the plan for people: one line per version, then the sums.
 func (p Plan) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "OBJECT\tVERSION\tKIND\tACTION\tPROTECTED UNTIL\tREASON")
+	fmt.Fprintln(t, "OBJECT\tVERSION\tKIND\tACTION\tNOT BEFORE\tREASON")
 	for _, d := range p.Decisions {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", below(p.Prefix, d.Key), dash(d.Version), d.Kind, d.Action, protectedUntil(d), texts(d.Reasons))
 	}

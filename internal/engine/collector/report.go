@@ -68,7 +68,9 @@ func (r Report) Total(result Result) retention.Total {
 // WriteTable prints the report for people.
 func (r Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "OBJECT\tVERSION\tKIND\tRESULT\tPROTECTED UNTIL\tWHY")
+	if len(r.Outcomes)+len(r.Remaining) > 0 {
+		fmt.Fprintln(t, "OBJECT\tVERSION\tKIND\tRESULT\tNOT BEFORE\tWHY")
+	}
 	for _, o := range r.Outcomes {
 		until := "-"
 		if o.Result == Blocked {

@@ -270,8 +270,8 @@ func TestDataIsNotOverwrittenUnasked(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(context.Background(), lifeSource(), Options{}, Target{Dir: file, Overwrite: true, Member: solo}); !errors.Is(err, ErrExists) {
-		t.Errorf("%v, want ErrExists for a file", err)
+	if _, err := Restore(context.Background(), lifeSource(), Options{}, Target{Dir: file, Overwrite: true, Member: solo}); !errors.Is(err, ErrPlace) {
+		t.Errorf("%v, want ErrPlace for a file", err)
 	}
 }
 

@@ -176,7 +176,7 @@ func (p *place) inspect() (old bool, err error) {
 		return false, err
 	}
 	if !st.IsDir() {
-		return false, fmt.Errorf("%w: %s is not a directory", ErrExists, p.dir)
+		return false, fmt.Errorf("%w: %s is not a directory", ErrPlace, p.dir)
 	}
 	entries, err := os.ReadDir(p.dir)
 	if err != nil || len(entries) == 0 {

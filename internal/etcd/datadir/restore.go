@@ -78,7 +78,7 @@ func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored,
 		return nil, err
 	}
 	if old && !t.Overwrite {
-		return nil, fmt.Errorf("%w: %s is not empty; choose another one, or say that it may be overwritten", ErrExists, p.dir)
+		return nil, fmt.Errorf("%w: %s is not empty", ErrExists, p.dir)
 	}
 	done := &Restored{ClusterID: uint64(records.cluster.ID()), MemberID: uint64(records.self.ID), Replaced: old}
 	defer func() {
