@@ -44,9 +44,10 @@ type hold struct {
 // cutDelta is a delta that takes no more events.
 type cutDelta struct {
 	*codec.Delta
-	number int
-	bytes  int64         // before packing, when it was cut: the delta itself belongs to the uploader
-	sealed *codec.Sealed // once its upload was begun
+	number  int
+	bytes   int64         // before packing, when it was cut: the delta itself belongs to the uploader
+	sealed  *codec.Sealed // once its upload was begun
+	covered bool          // by a full, so that it need not be uploaded
 }
 
 func newBuffer(o codec.DeltaOptions, limit, spill int64, next snapshot.Revision) *buffer {
@@ -57,21 +58,19 @@ func newBuffer(o codec.DeltaOptions, limit, spill int64, next snapshot.Revision)
 // or nobody else knows the buffer yet.
 func (b *buffer) holdAll() { b.baseless = &hold{after: b.cuts, from: b.next} }
 
-// holding reports whether deltas wait for a full.
-func (b *buffer) holding() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.baseless != nil
-}
-
-// based lets go what a full, named after revision last, is the base of.
+// based lets go what a full, named after revision last, is the base of, and forgets what was
+// held back and ends there: the full contains it, and nothing leads to it.
 func (b *buffer) based(last snapshot.Revision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.baseless != nil && last >= b.baseless.from-1 {
-		b.baseless = nil
-		b.change()
+	if b.baseless == nil || last < b.baseless.from-1 {
+		return
 	}
+	for _, d := range b.queue {
+		d.covered = d.number > b.baseless.after && d.Last() <= last
+	}
+	b.baseless = nil
+	b.change()
 }
 
 // change wakes everybody who waits. The caller holds mu.
@@ -195,6 +194,12 @@ func (b *buffer) restart(next snapshot.Revision) {
 func (b *buffer) head() *cutDelta {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for len(b.queue) > 0 && b.queue[0].covered {
+		d := b.queue[0]
+		b.queue, b.uploads = b.queue[1:], d.number
+		d.discard()
+		b.change()
+	}
 	if len(b.queue) == 0 || b.baseless != nil && b.queue[0].number > b.baseless.after {
 		return nil
 	}

@@ -20,10 +20,13 @@ func TestAFullDoesNotWaitForDeltasThatWaitForIt(t *testing.T) {
 	b := newBuffer(codec.DeltaOptions{Format: codec.Native, SpillDir: t.TempDir()}, 1<<20, 1<<20, 2)
 	defer b.close(ErrStopped)
 	b.restart(10)
-	event := &mvccpb.Event{Kv: &mvccpb.KeyValue{Key: []byte("k"), CreateRevision: 10, ModRevision: 10, Version: 1}}
-	if err := b.add(t.Context(), member.Batch{Events: []*mvccpb.Event{event}, Known: 10, Received: time.Now()}); err != nil {
-		t.Fatal(err)
+	add := func(rev int64) {
+		event := &mvccpb.Event{Kv: &mvccpb.KeyValue{Key: []byte("k"), CreateRevision: rev, ModRevision: rev, Version: 1}}
+		if err := b.add(t.Context(), member.Batch{Events: []*mvccpb.Event{event}, Received: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
 	}
+	add(10)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	last, err := b.flush(ctx, true)
@@ -33,9 +36,12 @@ func TestAFullDoesNotWaitForDeltasThatWaitForIt(t *testing.T) {
 	if b.head() != nil {
 		t.Fatal("the delta goes before there is a full")
 	}
+	add(11) // while the full is taken
+	b.cut()
 	b.based(last)
-	if b.head() == nil {
-		t.Fatal("the delta is held back although there is a full")
+	d := b.head()
+	if d == nil || d.First() != 11 {
+		t.Fatalf("with a full up to 10 in the bucket %+v is next, want the delta that begins with 11 and not the one before", d)
 	}
 }
 

@@ -120,7 +120,7 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	if err := n.stillOwner(ctx); err != nil {
 		return Taken{}, err
 	}
-	if n.cfg.DeltaPeriod > 0 && !n.buffer.holding() {
+	if n.cfg.DeltaPeriod > 0 {
 		if rev, err = n.boundary(ctx, m, rev); err != nil {
 			return Taken{}, err
 		}
