@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -33,7 +32,7 @@ func main() {
 
 type interrupted struct{ signal os.Signal }
 
-func (i *interrupted) Error() string { return "interrupted by " + i.signal.String() }
+func (i *interrupted) Error() string { return "interrupted (signal: " + i.signal.String() + ")" }
 
 // run is main without the process: tests call it.
 func run(ctx context.Context, args []string, sys system) int {
@@ -43,8 +42,8 @@ func run(ctx context.Context, args []string, sys system) int {
 	if err == nil {
 		return exitOK
 	}
-	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("%w; nothing half-done was left that looks whole", cause)
+	if cause := context.Cause(ctx); cause != nil && exitCode(err) == exitInterrupted { // wherever it was noticed
+		err = fmt.Errorf("%w; nothing half-done was left that looks whole: run it again", cause)
 	}
 	fmt.Fprintln(sys.err, "Error:", oneLine(err))
 	return exitCode(err)

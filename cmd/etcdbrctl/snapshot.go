@@ -92,7 +92,11 @@ beside the data, which is the surest way to recognise a history again.`,
 			if err != nil {
 				return &usageError{err}
 			}
-			return s.Run(cmd.Context())
+			if err := s.Run(cmd.Context()); err != nil {
+				return err
+			}
+			a.log.Info("stopped", "cause", context.Cause(cmd.Context()))
+			return nil
 		},
 	}
 	flags := cmd.Flags()

@@ -201,6 +201,8 @@ func (c *Copier) compare(s *Step, there arrival) {
 		s.Action, s.Why = Check, "to be verified"
 	case measured, c.opts.State.proves(s.there[0], s.Digest):
 		s.Action, s.Why = Present, "same size and digest"
+	case s.Digest.IsZero() && !s.payload.IsZero():
+		s.Action, s.Why = Present, "same name and size; --verify compares the digest"
 	case s.Digest.IsZero():
 		s.Action, s.Why = Present, "same name and size; no digest is recorded"
 	case there.manifest != nil:
