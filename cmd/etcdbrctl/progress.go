@@ -21,6 +21,8 @@ type progress struct {
 	began   time.Time
 	printed time.Time
 	open    bool // a rewritten line has no newline yet
+
+	done, total int64 // as told last, which may be newer than what is on the line
 }
 
 const (
@@ -44,6 +46,7 @@ func (p *progress) report(stage string, done, total int64) {
 			p.printed = now // the first log line comes only when the stage turns out to be long
 		}
 	}
+	p.done, p.total = done, total
 	finished := total > 0 && done >= total
 	every := logEvery
 	if p.width > 0 {
@@ -57,12 +60,17 @@ func (p *progress) report(stage string, done, total int64) {
 		p.log.Info("progress", "stage", stage, "done", bytesString(done), "total", totalString(total), "rate", p.rate(done, now), "left", p.left(done, total, now))
 		return
 	}
-	line := fmt.Sprintf("  %s  %s", stage, bytesString(done))
-	if total > 0 {
-		line += fmt.Sprintf(" of %s  %3d%%", bytesString(total), 100*done/total)
+	p.draw(now)
+}
+
+// draw rewrites the line of a terminal.
+func (p *progress) draw(now time.Time) {
+	line := fmt.Sprintf("  %s  %s", p.stage, bytesString(p.done))
+	if p.total > 0 {
+		line += fmt.Sprintf(" of %s  %3d%%", bytesString(p.total), 100*p.done/p.total)
 	}
-	line += "  " + p.rate(done, now)
-	if left := p.left(done, total, now); left != "" && !finished {
+	line += "  " + p.rate(p.done, now)
+	if left := p.left(p.done, p.total, now); left != "" && p.done < p.total {
 		line += "  " + left + " left"
 	}
 	if len(line) > p.width-1 {
@@ -82,6 +90,7 @@ func (p *progress) end() {
 
 func (p *progress) endLine() {
 	if p.open {
+		p.draw(p.now()) // the line stays: let it tell the end of its stage, not its last redrawing
 		fmt.Fprintln(p.w)
 		p.open = false
 	}
