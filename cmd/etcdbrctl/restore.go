@@ -222,7 +222,7 @@ func restoreTable(w io.Writer, dir string, r *restorer.Result) error {
 		rows = append(rows, []string{"leases", fmt.Sprintf("%d restored with the time to live the deltas recorded", len(d.LeasesFound))})
 	}
 	if len(d.LeasesMade) > 0 {
-		rows = append(rows, []string{"leases", fmt.Sprintf("%d that keys refer to and nothing tells of were made anew: %x", len(d.LeasesMade), d.LeasesMade)})
+		rows = append(rows, []string{"leases", fmt.Sprintf("%d that keys refer to and nothing tells of were made anew: %s", len(d.LeasesMade), someLeases(d.LeasesMade))})
 	}
 	for _, alarm := range d.AlarmsCleared {
 		rows = append(rows, []string{"alarm", alarm + " cleared: the database is below its quota"})
@@ -237,6 +237,19 @@ func restoreTable(w io.Writer, dir string, r *restorer.Result) error {
 		rows = append(rows, []string{"damaged", x.Object + ": " + x.Reason})
 	}
 	return columns(w, rows)
+}
+
+// someLeases lists ids as etcdctl prints them, and not more than a person reads.
+func someLeases(ids []int64) string {
+	const most = 10
+	var names []string
+	for _, id := range ids[:min(len(ids), most)] {
+		names = append(names, fmt.Sprintf("%016x", id))
+	}
+	if len(ids) > most {
+		names = append(names, "...")
+	}
+	return strings.Join(names, " ")
 }
 
 func verified(r *restorer.Result) string {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
@@ -89,11 +90,15 @@ func Run(ctx context.Context, o Options, plan restoreplan.Plan, use func(restore
 		}
 		next, planErr := o.plan(unusable, measured)
 		if planErr != nil {
+			if bad != nil && strings.Contains(planErr.Error(), bad.Err.Error()) { // it tells already
+				return plan, damaged, planErr
+			}
 			return plan, damaged, fmt.Errorf("%w (%s)", planErr, reason)
 		}
-		o.Log.Warn("planning again", "reason", reason, "base", next.Base.Name().String(), "end", int64(next.End))
 		if o.Replanned != nil {
 			o.Replanned(reason, next)
+		} else {
+			o.Log.Warn("planning again", "reason", reason, "base", next.Base.Name().String(), "end", int64(next.End))
 		}
 		plan = next
 	}

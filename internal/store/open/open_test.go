@@ -171,7 +171,7 @@ func TestEachMistakeIsOneLineThatNamesItAndShowsNoSecret(t *testing.T) {
 		want     string
 	}{
 		"no provider":                  {"", nil, "--storage-provider"},
-		"an unknown provider":          {"floppy", nil, "S3, s3, aws"},
+		"an unknown provider":          {"floppy", nil, "S3, ECS, OCS, Local"},
 		"a provider that comes later":  {"gcp", nil, "not yet in this build"},
 		"another one":                  {"Swift", nil, "not yet in this build"},
 		"no container":                 {"S3", map[string]string{"AWS_APPLICATION_CREDENTIALS": directory(t, whole)}, "--store-container"},

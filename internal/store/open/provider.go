@@ -56,12 +56,12 @@ func ParseProvider(name string) (Provider, error) {
 	return "", fmt.Errorf("storage provider %q is unknown (--storage-provider): use one of %s", name, supported())
 }
 
-// supported lists the names that work.
+// supported lists what is in this build, without the other names of each.
 func supported() string {
 	var all []string
 	for _, n := range names {
 		if n.built {
-			all = append(all, n.names...)
+			all = append(all, n.names[0])
 		}
 	}
 	return strings.Join(all, ", ")
