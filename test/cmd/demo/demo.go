@@ -161,7 +161,18 @@ func (d *demo) show(verb []string, args ...string) error {
 	return nil
 }
 
-func (d *demo) probe() error { return d.show([]string{"store", "probe"}) }
+// probe asks as the one who may delete: for the writer, who may not, a refusal proves nothing.
+func (d *demo) probe() error {
+	say("tried with the storage root's credentials: of somebody who may not delete anything, a refusal would prove nothing")
+	root, err := d.credentials("root", d.minio.Root)
+	if err != nil {
+		return err
+	}
+	writer := d.env
+	d.env = root
+	defer func() { d.env = writer }()
+	return d.show([]string{"store", "probe"})
+}
 
 func (d *demo) backup() error {
 	d.snapshotLog = filepath.Join(d.dir, "snapshot.log")
