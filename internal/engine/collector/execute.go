@@ -127,7 +127,7 @@ func (x *execution) step(ctx context.Context, d retention.Decision, fresh freshP
 	}
 	x.outcomes[d.Ref] = o.Outcome
 	x.c.opts.Progress("collect", int64(len(x.outcomes)), int64(len(x.allowed)))
-	x.c.opts.Log.Info("collect", "object", d.Ref.String(), "kind", string(d.Kind), "result", string(o.Result), "why", o.Why)
+	x.c.opts.Log.Debug("collect", "object", d.Ref.String(), "kind", string(d.Kind), "result", string(o.Result), "why", o.Why)
 	switch o.Result {
 	case Deleted:
 		x.deleted++

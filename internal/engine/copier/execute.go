@@ -132,7 +132,7 @@ func (x *execution) step(ctx context.Context, i int) error {
 		item.Why = err.Error()
 		x.fail(s, err)
 	}
-	x.c.opts.Log.Info("copy", "object", s.To, "state", string(item.State), "how", string(item.How), "why", item.Why)
+	x.c.opts.Log.Debug("copy", "object", s.To, "state", string(item.State), "how", string(item.How), "why", item.Why)
 	return x.c.opts.State.set(s.To, x.entry(i))
 }
 
