@@ -96,7 +96,7 @@ func (q Request) options(p restoreplan.Plan) datadir.Options {
 		QuotaBytes: q.QuotaBytes, MemoryLimit: q.MemoryLimit, Parallel: q.Parallel, ScratchDir: q.ScratchDir,
 		Progress: func(d datadir.Progress) {
 			if q.From.Progress != nil && (d.Phase == datadir.Writing || d.Phase == datadir.Verifying) {
-				q.From.Progress(string(d.Phase), d.Bytes, 0)
+				q.From.Progress(string(d.Phase), d.Bytes, d.Total)
 			}
 		},
 	}

@@ -84,6 +84,7 @@ type Progress struct {
 	Events   int64             // events of deltas read
 	Revision snapshot.Revision // last one reached
 	Bytes    int64             // bytes of the base read, or of the database written or verified
+	Total    int64             // what Bytes will be at the end of the phase, estimated while writing; 0: unknown
 }
 
 // Report is what a rebuild did. Everything that a person should know before trusting the result

@@ -18,6 +18,7 @@ type sink struct {
 	buckets map[string]*bucketSum
 	now     *bucketSum
 	ended   bool
+	payload int64 // bytes of keys and values
 }
 
 // bucketSum is the content of one bucket in short.
@@ -43,6 +44,7 @@ func (s *sink) begin(bucket string) {
 
 func (s *sink) put(k, v []byte) error {
 	s.now.add(s.table, k, v)
+	s.payload += int64(len(k) + len(v))
 	return s.Put(k, v)
 }
 

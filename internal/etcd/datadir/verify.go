@@ -38,7 +38,7 @@ func (r *rebuild) readBack(ctx context.Context) error {
 	}
 	hash := newKeyHash(r.report.Revision, r.report.CompactRevision, r.report.Keys > 0 || r.bumps)
 	found := map[string]*bucketSum{}
-	read := int64(0)
+	read, payload := int64(0), r.out.payload
 	err = file.CheckEach(true, func(bucket string, k, v []byte) error {
 		sum := found[bucket]
 		if sum == nil {
@@ -50,7 +50,7 @@ func (r *rebuild) readBack(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				r.o.Progress(Progress{Phase: Verifying, Bytes: read})
+				r.o.Progress(Progress{Phase: Verifying, Bytes: read, Total: payload})
 			}
 			read += int64(len(k) + len(v))
 			main, _, tombstone, ok := parseRevision(k)

@@ -82,7 +82,7 @@ func (r *rebuild) writeSurvivors(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				r.o.Progress(Progress{Phase: Writing, Bytes: r.out.Written(), Revision: e.main})
+				r.progressOfWriting(ordinal, e.main)
 			}
 			ordinal++
 			if !survives(ordinal-1, e.main, e.tombstone) {
@@ -100,7 +100,7 @@ func (r *rebuild) writeSurvivors(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			r.o.Progress(Progress{Phase: Writing, Bytes: r.out.Written(), Revision: s.main})
+			r.progressOfWriting(s.ordinal, s.main)
 		}
 		if !survives(s.ordinal, s.main, s.tombstone) {
 			return nil
@@ -110,6 +110,16 @@ func (r *rebuild) writeSurvivors(ctx context.Context) error {
 }
 
 var errEnough = errors.New("enough")
+
+// progressOfWriting estimates the size of the whole from what the records so far have made.
+func (r *rebuild) progressOfWriting(ordinal uint64, at snapshot.Revision) {
+	written := r.out.Written()
+	total := int64(0)
+	if ordinal > 0 {
+		total = max(written, int64(float64(written)*float64(r.ordinal)/float64(ordinal)))
+	}
+	r.o.Progress(Progress{Phase: Writing, Bytes: written, Total: total, Revision: at})
+}
 
 // neededLeases are the ids of leases that keys alive refer to, sorted as the lease bucket is.
 func (r *rebuild) neededLeases() ([]int64, error) {
