@@ -84,7 +84,7 @@ func TestTheMedianOfAnEvenNumberLiesBetweenTheMiddleTwo(t *testing.T) {
 
 // What a program we started does is not what others do.
 func TestOurOwnWorkIsNotThatOfOthers(t *testing.T) {
-	before := childrenTime()
+	before, began := childrenTime(), time.Now()
 	cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestOurOwnWorkIsNotThatOfOthers(t *testing.T) {
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	for childrenTime()-before < 50*time.Millisecond {
-		if t.Context().Err() != nil {
+		if time.Since(began) > time.Minute {
 			t.Fatal("the child's time does not count")
 		}
 	}
