@@ -136,7 +136,7 @@ func TestADatabaseHoldsWhatWasPut(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := workload.DatabaseFile(dir)
-	live, leases := fill(t, path, 5000)
+	live, leases := fill(t, path, 20_000)
 	db, err := datadir.OpenDB(path)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestADatabaseHoldsWhatWasPut(t *testing.T) {
 	if err := db.Check(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if got, want := db.Revision(), snapshot.Revision(5001); got != want {
+	if got, want := db.Revision(), snapshot.Revision(20_001); got != want {
 		t.Errorf("the last revision is %d, want %d", got, want)
 	}
 	_, keys, err := db.HashKV(context.Background(), 0, 0, "")
@@ -177,12 +177,19 @@ func fill(t *testing.T, path string, n int) (live int, leases map[int64]int64) {
 	}
 	g := workload.NewKubernetes(workload.KubernetesOptions{Seed: 1})
 	keys := map[string]bool{}
+	deletions := 0
 	for range n {
 		e := g.Next()
+		if e.Type == mvccpb.DELETE {
+			deletions++
+		}
 		keys[string(e.Kv.Key)] = e.Type == mvccpb.PUT
 		if err := w.Put(e); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if deletions == 0 {
+		t.Fatal("nothing was deleted: this proves too little")
 	}
 	leases = maps.Clone(g.Leases())
 	if err := w.Close(leases); err != nil {
