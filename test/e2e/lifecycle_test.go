@@ -181,8 +181,9 @@ func TestCollectingDeletesWhatIsNoLongerLockedAndLeavesTheRestRestorable(t *test
 	bucket := newBucket(t, m, stores.Governance)
 	w := newWorld(t, 12, 80)
 	w.useS3(m, m.Endpoint, bucket)
-	w.backup(120)
-	w.succeeds("compact")
+	w.backup(120) // its full may hold all of that already,
+	w.backup(60)  // but not this, so that there is something to compact
+	says(t, w.succeeds("compact"), "stored")
 	first := w.list()
 	last := w.backup(60)
 	// Another cluster, whose prefix begins with ours.
