@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -136,7 +137,7 @@ func TestADatabaseHoldsWhatWasPut(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := workload.DatabaseFile(dir)
-	live, leases := fill(t, path, 20_000)
+	live, deletions, leases := fill(t, path, 20_000)
 	db, err := datadir.OpenDB(path)
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +156,9 @@ func TestADatabaseHoldsWhatWasPut(t *testing.T) {
 	if got, want := keys, int64(live); got != want {
 		t.Errorf("%d keys live, want %d", got, want)
 	}
+	if got := tombstones(t, path); got != deletions {
+		t.Errorf("%d tombstones, want %d", got, deletions)
+	}
 	stored, err := db.Leases()
 	if err != nil {
 		t.Fatal(err)
@@ -168,8 +172,30 @@ func TestADatabaseHoldsWhatWasPut(t *testing.T) {
 	}
 }
 
-// fill puts n events into a database and returns how many keys live then, and their leases.
-func fill(t *testing.T, path string, n int) (live int, leases map[int64]int64) {
+// tombstones counts the records that etcd takes for deletions: by the mark behind their key.
+func tombstones(t *testing.T, path string) (n int) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.View(func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte("key")).ForEach(func(k, _ []byte) error {
+			if len(k) == 18 && k[17] == 't' {
+				n++
+			}
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// fill puts n events into a database and returns how many keys live then, how many were deleted,
+// and the leases.
+func fill(t *testing.T, path string, n int) (live, deletions int, leases map[int64]int64) {
 	t.Helper()
 	w, err := workload.OpenDatabase(path)
 	if err != nil {
@@ -177,7 +203,6 @@ func fill(t *testing.T, path string, n int) (live int, leases map[int64]int64) {
 	}
 	g := workload.NewKubernetes(workload.KubernetesOptions{Seed: 1})
 	keys := map[string]bool{}
-	deletions := 0
 	for range n {
 		e := g.Next()
 		if e.Type == mvccpb.DELETE {
@@ -200,7 +225,7 @@ func fill(t *testing.T, path string, n int) (live int, leases map[int64]int64) {
 			live++
 		}
 	}
-	return live, leases
+	return live, deletions, leases
 }
 
 func TestABucketHoldsTheEventsInOrder(t *testing.T) {
