@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // The crash tests restore in another process, which is this test binary again, told by these
@@ -23,7 +24,7 @@ import (
 const (
 	crashDir  = "DATADIR_CRASH_DIR"  // restore here
 	crashStep = "DATADIR_CRASH_STEP" // and kill the process at this step
-	crashSwap = "DATADIR_CRASH_SWAP" // "renames": as if the file system could not exchange names
+	crashSwap = "DATADIR_CRASH_SWAP" // "renames": as if the file system could not exchange names; "mounted": as if one were mounted at the directory
 	crashSize = "DATADIR_CRASH_SIZE" // no file may grow beyond so many bytes
 )
 
@@ -41,7 +42,8 @@ func TestMain(m *testing.M) {
 		}
 	}
 	t := Target{Dir: dir, Overwrite: true, Member: solo, Identity: &Identity{Lineage: snapshot.Lineage{ID: "new"}}}
-	t.renames = os.Getenv(crashSwap) == "renames"
+	t.renames = strings.Contains(os.Getenv(crashSwap), "renames")
+	t.mounted = strings.Contains(os.Getenv(crashSwap), "mounted")
 	t.at = func(s step) error {
 		if string(s) == os.Getenv(crashStep) {
 			unix.Kill(os.Getpid(), unix.SIGKILL)
@@ -98,7 +100,7 @@ func which(t *testing.T, dir string) string {
 	t.Helper()
 	id, err := ReadIdentity(dir)
 	if errors.Is(err, ErrNoIdentity) {
-		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(dir, "member")); errors.Is(err, fs.ErrNotExist) {
 			return "none"
 		}
 		t.Fatalf("%s exists without an identity", dir)
@@ -129,7 +131,12 @@ func which(t *testing.T, dir string) string {
 
 func siblings(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Dir(dir))
+	return namesIn(t, filepath.Dir(dir))
+}
+
+func namesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,15 +150,27 @@ func siblings(t *testing.T, dir string) []string {
 // A restore interrupted at every step.
 func TestAKilledRestoreLeavesTheOldOrTheNewDirectory(t *testing.T) {
 	for _, existing := range []string{"old", "none"} {
-		for _, swap := range []string{"exchange", "renames"} {
+		for _, swap := range []string{"exchange", "renames", "mounted exchange", "mounted renames"} {
+			mounted := strings.HasPrefix(swap, "mounted")
 			for i, s := range allSteps {
-				if s == setAside && (swap == "exchange" || existing == "none") || s == cleaned && existing == "none" {
+				if s == setAside && (!strings.Contains(swap, "renames") || existing == "none") || s == cleaned && existing == "none" {
 					continue // there is no such step
 				}
 				t.Run(strings.Join([]string{existing, swap, string(s)}, " "), func(t *testing.T) {
 					dir := filepath.Join(t.TempDir(), "data")
 					if existing == "old" {
 						oldDir(t, dir)
+					} else if mounted {
+						if err := os.Mkdir(dir, 0o700); err != nil {
+							t.Fatal(err)
+						}
+					}
+					root := filepath.Dir(dir)
+					if mounted {
+						root = dir
+						if err := os.WriteFile(filepath.Join(dir, "lost+found"), nil, 0o600); err != nil {
+							t.Fatal(err)
+						}
 					}
 					env := []string{crashDir + "=" + dir, crashSwap + "=" + swap}
 					if _, killed, out := restoreInChild(t, append(env, crashStep+"="+string(s))...); !killed {
@@ -166,17 +185,20 @@ func TestAKilledRestoreLeavesTheOldOrTheNewDirectory(t *testing.T) {
 							t.Errorf("after the crash the directory is %s, want %s", got, want)
 						}
 					}
-					if err := Recover(dir); err != nil {
+					if err := recoverAt(dir, mounted); err != nil {
 						t.Fatal(err)
 					}
 					if got := which(t, dir); got != want {
 						t.Errorf("after Recover the directory is %s, want %s", got, want)
 					}
-					wantNames := []string{"data"}
-					if want == "none" {
-						wantNames = nil
+					wantNames, wantAll := []string{"data"}, []string{"data"}
+					if mounted {
+						wantNames, wantAll = []string{"lost+found", "member"}, []string{"lost+found", "member"}
 					}
-					if diff := cmp.Diff(wantNames, siblings(t, dir)); diff != "" {
+					if want == "none" {
+						wantNames = wantNames[:len(wantNames)-1]
+					}
+					if diff := cmp.Diff(wantNames, namesIn(t, root), cmpopts.EquateEmpty()); diff != "" {
 						t.Errorf("beside the directory (-want +got):\n%s", diff)
 					}
 					if exit, _, out := restoreInChild(t, env...); exit != 0 {
@@ -185,7 +207,7 @@ func TestAKilledRestoreLeavesTheOldOrTheNewDirectory(t *testing.T) {
 					if got := which(t, dir); got != "new" {
 						t.Errorf("after the next restore the directory is %s", got)
 					}
-					if diff := cmp.Diff([]string{"data"}, siblings(t, dir)); diff != "" {
+					if diff := cmp.Diff(wantAll, namesIn(t, root)); diff != "" {
 						t.Errorf("beside the directory (-want +got):\n%s", diff)
 					}
 				})

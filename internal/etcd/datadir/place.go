@@ -6,25 +6,50 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// place is where a data directory is replaced. Beside DIR it uses these names:
+// place is where a data directory is replaced. What is replaced, as one, is the directory itself
+// or, where a file system is mounted at it, the "member" in it, which is all that etcd keeps
+// there: a mount point cannot be renamed. These names are used:
 //
-//	DIR.part             the new directory while it is made; after the exchange, the old one
-//	DIR.part-old-INODE-  the old directory, where the file system cannot exchange two names;
-//	                     the number is that of the new one, to recognise it under its name
-//	DIR.part.lock        held, by flock, by the one process that may touch any of them
+//	a directory          a mount point
+//	DIR                  DIR/member               what is replaced
+//	DIR.part             DIR/member.part          the new data directory while it is made
+//	DIR.part             DIR/member.part/member   what takes its place; after the exchange, the old one
+//	DIR.part-old-INODE-  DIR/member.part-old-     the old one, where the file system cannot exchange two
+//	                                              names; the number is that of the new one, to recognise
+//	                                              it under its name, or 0: see [place.keep]
+//	DIR.part.lock        DIR/member.part.lock     held, by flock, by the one process that may touch any of them
 type place struct {
-	dir, part string
-	lock      *os.File
-	renames   bool // never exchange
+	dir           string
+	target, fresh string // what is replaced, and by what
+	part          string
+	lock          *os.File
+	renames       bool // never exchange
+	holdsOld      bool // part holds the old data now
 }
 
+// at names what is replaced in dir and around it.
+func (p *place) at(dir string, within bool) {
+	p.dir, p.target, p.part = dir, dir, dir+".part"
+	p.fresh = p.part
+	if within {
+		p.target = filepath.Join(dir, memberDir)
+		p.part = p.target + ".part"
+		p.fresh = filepath.Join(p.part, memberDir)
+	}
+}
+
+// within tells that what is replaced lies in the data directory.
+func (p *place) within() bool { return p.target != p.dir }
+
+// memberDir is all of a data directory that etcd uses.
+const memberDir = "member"
+
 // openPlace takes the lock. A symbolic link is followed: what it points to is replaced.
-func openPlace(dir string) (*place, error) {
+func openPlace(dir string, mounted bool) (*place, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -41,39 +66,48 @@ func openPlace(dir string) (*place, error) {
 	} else if !st.IsDir() {
 		return nil, fmt.Errorf("%w: %s cannot be made, %s is not a directory", ErrPlace, abs, filepath.Dir(abs))
 	}
-	if mounted, err := isMountPoint(abs); err != nil {
-		return nil, err
-	} else if mounted {
-		return nil, fmt.Errorf("%w: %s is a mount point, which cannot be replaced at once; name a directory below it, for example %s",
-			ErrPlace, abs, filepath.Join(abs, "new.etcd"))
+	if !mounted {
+		if mounted, err = isMountPoint(abs); err != nil {
+			return nil, err
+		}
 	}
-	p := &place{dir: abs, part: abs + ".part"}
+	p := &place{}
+	p.at(abs, mounted)
+	return p, p.acquire()
+}
+
+// acquire takes the lock, without waiting.
+func (p *place) acquire() error {
 	path := p.part + ".lock"
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("lock the data directory: %w", err)
+		switch {
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+			return fmt.Errorf("%w: %s cannot be made or replaced, because nothing can be written in %s: %w; make that writable for this user, or name a directory elsewhere",
+				ErrPlace, p.target, filepath.Dir(p.target), err)
+		case err != nil:
+			return fmt.Errorf("%w: %s cannot be made or replaced: %w", ErrPlace, p.target, err)
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			f.Close()
 			if errors.Is(err, unix.EWOULDBLOCK) {
-				return nil, fmt.Errorf("%w: another restore into %s holds %s", ErrBusy, abs, path)
+				return fmt.Errorf("%w: another restore into %s holds %s", ErrBusy, p.dir, path)
 			}
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+			return fmt.Errorf("lock %s: %w", path, err)
 		}
 		// The holder before may have removed the file between our two calls.
 		here, err1 := f.Stat()
 		there, err2 := os.Stat(path)
 		if err1 == nil && err2 == nil && os.SameFile(here, there) {
 			p.lock = f
-			return p, nil
+			return nil
 		}
 		f.Close()
 		if err1 != nil {
-			return nil, err1
+			return err1
 		}
 		if err2 != nil && !errors.Is(err2, fs.ErrNotExist) {
-			return nil, err2
+			return err2
 		}
 	}
 }
@@ -84,101 +118,21 @@ func (p *place) close() {
 	p.lock.Close()
 }
 
-// aside lists the directories that were set aside.
-func (p *place) aside() ([]string, error) {
-	entries, err := os.ReadDir(filepath.Dir(p.dir))
-	if err != nil {
-		return nil, err
-	}
-	var found []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(p.part)+"-old-") {
-			found = append(found, filepath.Join(filepath.Dir(p.dir), e.Name()))
-		}
-	}
-	return found, nil
-}
-
-// asidePattern is the name, for os.MkdirTemp, under which an old directory is set aside for the
-// directory with the inode.
-func (p *place) asidePattern(inode uint64) string {
-	return fmt.Sprintf("%s-old-%d-*", filepath.Base(p.part), inode)
-}
-
-// recover undoes or completes what an interrupted run left.
-//
-//	DIR                DIR.part-old-   means                             is answered by
-//	there              none            nothing was replaced, or all was  removing DIR.part
-//	the new one        there           replaced, not cleaned up          removing both others
-//	missing or empty   there           interrupted between two renames   putting the old one back
-//	another            there           somebody else made it meanwhile   removing DIR.part only
-func (p *place) recover() error {
-	aside, err := p.aside()
-	if err != nil {
-		return err
-	}
-	if len(aside) > 0 {
-		if err := p.settleAside(aside); err != nil {
-			return err
-		}
-	}
-	if err := os.RemoveAll(p.part); err != nil {
-		return fmt.Errorf("remove what an interrupted restore left: %w", err)
-	}
-	return nil
-}
-
-func (p *place) settleAside(aside []string) error {
-	inode, empty, err := describe(p.dir)
-	switch {
-	case err != nil:
-		return err
-	case inode == 0 || empty:
-		if len(aside) > 1 {
-			return fmt.Errorf("%s is missing and there are %d directories set aside: rename the right one of %q to it", p.dir, len(aside), aside)
-		}
-		if err := rename(aside[0], p.dir); err != nil {
-			return fmt.Errorf("put the old data directory back: %w", err)
-		}
-		return syncDir(filepath.Dir(p.dir))
-	}
-	for _, path := range aside {
-		if ours, _ := filepath.Match(p.asidePattern(inode), filepath.Base(path)); !ours {
-			continue
-		}
-		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("remove the old data directory: %w", err)
-		}
-	}
-	return nil
-}
-
-// describe returns the inode of a directory, 0 if there is none.
-func describe(dir string) (inode uint64, empty bool, err error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return 0, false, nil
-		}
-		return 0, false, &fs.PathError{Op: "stat", Path: dir, Err: err}
-	}
-	entries, err := os.ReadDir(dir)
-	return st.Ino, len(entries) == 0, err
-}
-
 // inspect tells whether there is data under the final name that is not in use.
 func (p *place) inspect() (old bool, err error) {
-	st, err := os.Stat(p.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	for _, dir := range []string{p.dir, p.target} {
+		st, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if !st.IsDir() {
+			return false, fmt.Errorf("%w: %s is not a directory", ErrPlace, dir)
+		}
 	}
-	if err != nil {
-		return false, err
-	}
-	if !st.IsDir() {
-		return false, fmt.Errorf("%w: %s is not a directory", ErrPlace, p.dir)
-	}
-	entries, err := os.ReadDir(p.dir)
+	entries, err := os.ReadDir(p.target)
 	if err != nil || len(entries) == 0 {
 		return false, err
 	}
@@ -193,94 +147,11 @@ func (p *place) inspect() (old bool, err error) {
 	return true, nil
 }
 
-// replace gives the new directory its name.
-func (p *place) replace(old bool, at func(step) error) error {
-	parent := filepath.Dir(p.dir)
-	if !old { // there is none, or an empty one, which a rename replaces
-		if err := rename(p.part, p.dir); err != nil {
-			return err
-		}
-		if err := at(replaced); err != nil {
-			return err
-		}
-		if err := syncDir(parent); err != nil {
-			return err
-		}
-		return at(durable)
+// discard removes the unfinished directory, and never the old one.
+func (p *place) discard() {
+	if !p.holdsOld {
+		os.RemoveAll(p.part)
 	}
-	if _, err := p.inspect(); err != nil { // an etcd may have been started since the first look
-		return err
-	}
-	undo, err := p.exchange(at)
-	if err != nil {
-		return err
-	}
-	if err := at(replaced); err != nil {
-		return errors.Join(err, undo())
-	}
-	if err := syncDir(parent); err != nil {
-		return errors.Join(err, undo())
-	}
-	if err := at(durable); err != nil {
-		return err
-	}
-	// From here on the restore has succeeded: what cannot be removed now, the next run removes.
-	if err := p.recover(); err == nil {
-		_ = syncDir(parent)
-	}
-	return at(cleaned)
-}
-
-// exchange swaps the old and the new directory, at once where the file system can.
-func (p *place) exchange(at func(step) error) (undo func() error, err error) {
-	swap := func() error { return exchangeNames(p.part, p.dir) }
-	if p.renames {
-		return p.renameBoth(at)
-	}
-	if err = swap(); err == nil {
-		return swap, nil
-	}
-	if !errors.Is(err, errors.ErrUnsupported) {
-		return nil, fmt.Errorf("put the new data directory in its place: %w", err)
-	}
-	return p.renameBoth(at)
-}
-
-// renameBoth is exchange in two renames. In between the name is missing, until the next run
-// or Recover puts the old directory back.
-func (p *place) renameBoth(at func(step) error) (undo func() error, err error) {
-	inode, _, err := describe(p.part)
-	if err != nil {
-		return nil, err
-	}
-	aside, err := os.MkdirTemp(filepath.Dir(p.dir), p.asidePattern(inode))
-	if err != nil {
-		return nil, err
-	}
-	if err := rename(p.dir, aside); err != nil {
-		os.Remove(aside)
-		return nil, fmt.Errorf("set the old data directory aside: %w", err)
-	}
-	back := func() error { return rename(aside, p.dir) }
-	if err := at(setAside); err != nil {
-		return nil, errors.Join(err, back())
-	}
-	if err := rename(p.part, p.dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("put the new data directory in its place: %w", err), back())
-	}
-	return func() error { return errors.Join(rename(p.dir, p.part), back()) }, nil
-}
-
-// Recover brings dir into a definite state after a restore was interrupted: data set aside is
-// put back if dir has none, and left-overs are removed. It does nothing when there is nothing
-// to do, and fails with [ErrBusy] while a restore runs. Restore does the same at its beginning.
-func Recover(dir string) error {
-	p, err := openPlace(dir)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	return p.recover()
 }
 
 // rename is os.Rename without its refusal to replace an empty directory, which the system allows.

@@ -23,11 +23,11 @@ func TestAPlaceThatCannotBeReplacedIsRefusedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ dir, want string }{
-		"a mount point":                   {"/proc", "/proc/new.etcd"},
+		"a mount point without files":     {"/proc", "/proc/member"},
 		"a symbolic link to nothing":      {link, "nowhere"},
 		"a directory below nothing":       {filepath.Join(tmp, "a", "b"), "its parent must exist"},
 		"something below a file":          {filepath.Join(file, "b"), "not a directory"},
-		"the mount point, said in detail": {"/proc/../proc/", "/proc/new.etcd"},
+		"the mount point, said in detail": {"/proc/../proc/", "/proc/member"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := Source{Base: reader([]byte("never read")), BaseName: "base"}

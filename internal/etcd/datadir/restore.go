@@ -16,6 +16,7 @@ type Target struct {
 
 	at      func(step) error // tests stop here
 	renames bool             // tests do without the exchange of names
+	mounted bool             // tests do as if a file system were mounted at Dir
 }
 
 // Restored is what Restore made.
@@ -47,7 +48,8 @@ const (
 
 // Restore rebuilds src into a complete data directory for one member of a new cluster. The
 // directory is made as Dir.part and appears as Dir only when complete, verified and synced.
-// Whatever happens before that moment, Dir stays as it was; see also [Recover].
+// Whatever happens before that moment, Dir stays as it was; see also [Recover]. If Dir is a mount
+// point, the same is done with the "member" inside it; what else lies there stays untouched.
 //
 // Besides the errors of [Rebuild]: [ErrExists], [ErrBusy], [ErrPlace], [ErrMembership].
 func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored, err error) {
@@ -58,7 +60,7 @@ func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored,
 	if t.at == nil {
 		t.at = func(step) error { return nil }
 	}
-	p, err := openPlace(t.Dir)
+	p, err := openPlace(t.Dir, t.mounted)
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +80,12 @@ func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored,
 		return nil, err
 	}
 	if old && !t.Overwrite {
-		return nil, fmt.Errorf("%w: %s is not empty", ErrExists, p.dir)
+		return nil, fmt.Errorf("%w: %s is not empty", ErrExists, p.target)
 	}
 	done := &Restored{ClusterID: uint64(records.cluster.ID()), MemberID: uint64(records.self.ID), Replaced: old}
 	defer func() {
 		if err != nil {
-			os.RemoveAll(p.part)
+			p.discard()
 		}
 	}()
 	if err := build(ctx, src, o, t, p.part, records, done); err != nil {
@@ -100,7 +102,7 @@ func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored,
 
 // build makes the whole directory below part and syncs it.
 func build(ctx context.Context, src Source, o Options, t Target, part string, records *membershipRecords, done *Restored) error {
-	member := filepath.Join(part, "member")
+	member := filepath.Join(part, memberDir)
 	if err := os.MkdirAll(filepath.Join(member, "snap"), 0o700); err != nil {
 		return err
 	}
