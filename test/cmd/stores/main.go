@@ -1,7 +1,7 @@
 // Command stores installs, lists and runs the pinned servers that tests and demonstrations
 // use.
 //
-//	go run ./cmd/stores install [name...]   build into the cache what is not there; all if no name is given
+//	go run ./cmd/stores install [name...]   get what is not there; all if no name is given
 //	go run ./cmd/stores list                what is pinned and where it is
 //	go run ./cmd/stores run minio [flags]   run until interrupted; -h lists the flags
 //	go run ./cmd/stores run etcd [flags]
@@ -72,7 +72,7 @@ func list() error {
 			return err
 		}
 		state := "yes"
-		if _, err := os.Stat(path); err != nil {
+		if pin.Installed() != nil {
 			state = "no"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", pin.Name, pin.Version, state, path)
