@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/engine/restorer"
+	"druid.internal/druid/internal/etcd/datadir"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -67,6 +67,10 @@ with --overwrite, and kept aside until then.`,
 			if err := membership.Check(); err != nil {
 				return &usageError{err}
 			}
+			refusal := withRemedy(datadir.Check(cluster.dataDir, overwrite))
+			if refusal != nil && !dryRun {
+				return refusal
+			}
 			b, err := a.openBackup(cmd.Context(), from)
 			if err != nil {
 				return err
@@ -87,8 +91,8 @@ with --overwrite, and kept aside until then.`,
 			if err != nil {
 				return b.withFindings(err)
 			}
-			if there, _ := os.ReadDir(cluster.dataDir); dryRun && len(there) > 0 && !overwrite {
-				plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s is not empty: without --overwrite the restore will be refused", cluster.dataDir))
+			if refusal != nil {
+				plan.Warnings = append(plan.Warnings, fmt.Sprintf("the restore itself will be refused: %v", refusal))
 			}
 			if dryRun {
 				return out.print(a.sys.out, newPlanView(plan), func(w io.Writer) error { _, err := io.WriteString(w, plan.String()); return err })

@@ -99,15 +99,37 @@ func TestADirectoryForTemporaryDataIsMadeAndRemoved(t *testing.T) {
 	}
 }
 
-func TestAMountPointAsDataDirectoryIsRefusedWithARemedy(t *testing.T) {
-	container, err := filepath.Abs(filepath.Join("..", "..", "testdata", "upstream-bucket-none"))
-	if err != nil {
+// What is wrong with the place is said before a store is asked or a plan is printed.
+func TestAPlaceThatCannotBeRestoredIntoIsRefusedFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		dir  string
+		code int
+		want []string
+	}{
+		"below a missing directory": {filepath.Join(t.TempDir(), "a", "b"), exitUsage, []string{"parent must exist"}},
+		"a directory that is there": {dirWith(t, "precious"), exitRefused, []string{"--overwrite", "--data-dir"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := etcdbrctl(t, "restore", "--storage-provider=Local", "--store-container=/nowhere", "--data-dir="+c.dir)
+			if code != c.code || stdout != "" || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("exit code %d, want %d and one line: %s%s", code, c.code, stdout, stderr)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("%q does not mention %q", stderr, want)
+				}
+			}
+		})
+	}
+}
+
+func dirWith(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := etcdbrctl(t, "restore", "--storage-provider=Local", "--store-container="+container, "--store-prefix=ns--uid/etcd-main", "--data-dir=/proc")
-	if code != exitUsage || !strings.Contains(stderr, "mount point") || !strings.Contains(stderr, "/proc/new.etcd") {
-		t.Errorf("exit code %d: %s", code, stderr)
-	}
+	return dir
 }
 
 func TestARefusalNamesTheFlagThatAllowsIt(t *testing.T) {
@@ -127,13 +149,9 @@ func TestARefusalNamesTheFlagThatAllowsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := t.TempDir()
-	if err := os.WriteFile(filepath.Join(there, "precious"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct{ container, dir, want string }{
 		"a loss":                    {gap, filepath.Join(t.TempDir(), "d"), "--accept-loss-to=204"},
-		"a directory that is there": {whole, there, "--overwrite"},
+		"a directory that is there": {whole, dirWith(t, "precious"), "--overwrite"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := etcdbrctl(t, "restore", "--storage-provider=Local", "--store-container="+c.container, "--store-prefix=ns--uid/etcd-main", "--data-dir="+c.dir)

@@ -48,8 +48,17 @@ func (p *place) within() bool { return p.target != p.dir }
 // memberDir is all of a data directory that etcd uses.
 const memberDir = "member"
 
-// openPlace takes the lock. A symbolic link is followed: what it points to is replaced.
+// openPlace finds the place of dir and takes its lock.
 func openPlace(dir string, mounted bool) (*place, error) {
+	p, err := locate(dir, mounted)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.acquire()
+}
+
+// locate finds the place of dir. A symbolic link is followed: what it points to is replaced.
+func locate(dir string, mounted bool) (*place, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -73,7 +82,39 @@ func openPlace(dir string, mounted bool) (*place, error) {
 	}
 	p := &place{}
 	p.at(abs, mounted)
-	return p, p.acquire()
+	return p, nil
+}
+
+// Check tells, without changing anything, why [Restore] would refuse dir now: [ErrExists],
+// [ErrBusy] or [ErrPlace].
+func Check(dir string, overwrite bool) error {
+	p, err := locate(dir, false)
+	if err != nil {
+		return err
+	}
+	if err := unix.Access(filepath.Dir(p.target), unix.W_OK|unix.X_OK); err != nil {
+		return p.unwritable(err)
+	}
+	_, err = p.allows(overwrite)
+	return err
+}
+
+// allows tells whether there is data under the final name, and fails if it may not be replaced.
+func (p *place) allows(overwrite bool) (old bool, err error) {
+	old, err = p.inspect()
+	if err == nil && old && !overwrite {
+		return old, fmt.Errorf("%w: %s is not empty", ErrExists, p.target)
+	}
+	return old, err
+}
+
+// unwritable is the error of a place in which no file can be made.
+func (p *place) unwritable(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+		return fmt.Errorf("%w: %s cannot be made or replaced, because nothing can be written in %s (%w); make that writable for this user, or name a directory elsewhere",
+			ErrPlace, p.target, filepath.Dir(p.target), err)
+	}
+	return fmt.Errorf("%w: %s cannot be made or replaced: %w", ErrPlace, p.target, err)
 }
 
 // acquire takes the lock, without waiting.
@@ -81,12 +122,8 @@ func (p *place) acquire() error {
 	path := p.part + ".lock"
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		switch {
-		case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
-			return fmt.Errorf("%w: %s cannot be made or replaced, because nothing can be written in %s: %w; make that writable for this user, or name a directory elsewhere",
-				ErrPlace, p.target, filepath.Dir(p.target), err)
-		case err != nil:
-			return fmt.Errorf("%w: %s cannot be made or replaced: %w", ErrPlace, p.target, err)
+		if err != nil {
+			return p.unwritable(err)
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			f.Close()

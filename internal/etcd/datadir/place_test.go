@@ -25,6 +25,7 @@ func TestAPlaceThatCannotBeReplacedIsRefusedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct{ dir, want string }{
 		"a mount point without files":     {"/proc", "/proc/member"},
 		"a symbolic link to nothing":      {link, "nowhere"},
+		"a place where nobody writes":     {"/sys/data", "nothing can be written in /sys"},
 		"a directory below nothing":       {filepath.Join(tmp, "a", "b"), "its parent must exist"},
 		"something below a file":          {filepath.Join(file, "b"), "not a directory"},
 		"the mount point, said in detail": {"/proc/../proc/", "/proc/member"},

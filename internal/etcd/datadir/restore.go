@@ -2,7 +2,6 @@ package datadir
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -75,12 +74,9 @@ func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored,
 	if err := t.at(recovered); err != nil {
 		return nil, err
 	}
-	old, err := p.inspect()
+	old, err := p.allows(t.Overwrite)
 	if err != nil {
 		return nil, err
-	}
-	if old && !t.Overwrite {
-		return nil, fmt.Errorf("%w: %s is not empty", ErrExists, p.target)
 	}
 	done := &Restored{ClusterID: uint64(records.cluster.ID()), MemberID: uint64(records.self.ID), Replaced: old}
 	defer func() {
