@@ -42,9 +42,10 @@ func (m *Memory) Plant(o store.Object, body []byte) store.Version {
 }
 
 // Hide deletes key without naming a version. Where there are versions that makes a marker and
-// the marker is returned, even if there is no such key; else the object goes, unless locked.
+// the marker is returned, even if there is no such key; where versions come without markers it
+// leaves none the latest, unless the latest is locked; else the object goes, unless locked.
 func (m *Memory) Hide(key string) (store.Version, error) {
-	if m.profile.Versions {
+	if m.profile.Versions && !m.profile.NoMarkers {
 		return m.Plant(store.Object{Version: store.Version{Key: key}, Marker: true}, nil), nil
 	}
 	m.mu.Lock()
@@ -55,6 +56,10 @@ func (m *Memory) Hide(key string) (store.Version, error) {
 	}
 	if v.protected(m.profile.Now()) {
 		return store.Version{}, v.refusal(key)
+	}
+	if m.profile.NoMarkers {
+		m.gone[key] = true
+		return store.Version{Key: key}, nil
 	}
 	m.remove(key, v)
 	return store.Version{Key: key}, nil

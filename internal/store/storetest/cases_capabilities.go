@@ -68,7 +68,7 @@ func tagsAreKept(t *testing.T, o Options) {
 		notProven(t, "tags; the store has none, and says so")
 		return
 	}
-	tags := map[string]string{"x-etcd-snapshot-exclude": "true", "Purpose": "a b+c=d_e.f/g:h@i-j"}
+	tags := map[string]string{"x-etcd-snapshot-exclude": "true", "Purpose": o.TagValue}
 	opts := store.PutOptions{Tags: tags}
 	if o.Want.ObjectLock {
 		opts.Retention = lockFor(o, o.Lock[0])

@@ -19,6 +19,7 @@ import (
 // Profile says what kind of bucket a Memory is.
 type Profile struct {
 	Versions        bool // keeps versions and makes markers
+	NoMarkers       bool // with Versions: deleting by name makes no marker, it leaves no version the latest
 	ConditionalPut  bool // Put refuses an existing key
 	ObjectLock      bool // explicit retention, extension and holds
 	Tags            bool
@@ -77,6 +78,7 @@ type Memory struct {
 	mu   sync.Mutex
 	keys map[string][]*version // oldest first; never an empty slice
 	seq  int                   // numbers versions
+	gone map[string]bool       // with NoMarkers: keys of which no version is the latest
 }
 
 // version is one version of one key.
@@ -104,7 +106,7 @@ func NewMemory(p Profile) *Memory {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
-	return &Memory{profile: p, keys: map[string][]*version{}}
+	return &Memory{profile: p, keys: map[string][]*version{}, gone: map[string]bool{}}
 }
 
 // Capabilities implements store.Reader.
@@ -189,6 +191,7 @@ func (m *Memory) push(key string, v *version) {
 		return
 	}
 	m.seq++
+	delete(m.gone, key)
 	v.id = fmt.Sprintf("v%06d", m.seq)
 	m.keys[key] = append(m.keys[key], v)
 }
@@ -291,9 +294,13 @@ func (m *Memory) Delete(ctx context.Context, v store.Version) error {
 }
 
 func (m *Memory) remove(key string, v *version) {
+	if m.profile.NoMarkers && m.latest(key) == v {
+		m.gone[key] = true // the one before does not take its place
+	}
 	rest := slices.DeleteFunc(m.keys[key], func(x *version) bool { return x == v })
 	if len(rest) == 0 {
 		delete(m.keys, key)
+		delete(m.gone, key)
 		return
 	}
 	m.keys[key] = rest
@@ -324,7 +331,7 @@ func (m *Memory) find(v store.Version) *version {
 }
 
 func (m *Memory) latest(key string) *version {
-	if all := m.keys[key]; len(all) > 0 {
+	if all := m.keys[key]; len(all) > 0 && !m.gone[key] {
 		return all[len(all)-1]
 	}
 	return nil

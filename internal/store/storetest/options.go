@@ -67,6 +67,13 @@ type Options struct {
 	// SparesMarkers: Hide makes no marker where there is nothing to hide, as MinIO does; S3
 	// itself makes one all the same.
 	SparesMarkers bool
+	// NoMarkers: a delete without a version makes no marker. It leaves the versions and makes
+	// none of them the latest (Azure, Google), and so does deleting the latest version. Hide
+	// must then bear to be refused because of a lock.
+	NoMarkers bool
+	// TagValue is a tag's value with every kind of character the provider takes; empty means
+	// one that fits S3.
+	TagValue string
 	// Leftovers counts what failed uploads left behind that List does not show: parts of
 	// uploads, temporary files. nil: not proven here.
 	Leftovers func(t *testing.T, s store.Store) int

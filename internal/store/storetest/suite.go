@@ -56,6 +56,9 @@ func (o *Options) complete(t *testing.T) {
 	if o.OutageError == nil {
 		o.OutageError = store.ErrUnreachable
 	}
+	if o.TagValue == "" {
+		o.TagValue = "a b+c=d_e.f/g:h@i-j"
+	}
 	if o.LargeSize == 0 {
 		o.LargeSize = 24 << 20
 	}
