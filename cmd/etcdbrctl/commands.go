@@ -7,6 +7,7 @@ import (
 
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/engine/copier"
+	"druid.internal/druid/internal/engine/prober"
 	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/engine/verifier"
 	"druid.internal/druid/internal/etcd/datadir"
@@ -38,6 +39,7 @@ var exitTable = []struct {
 	{is(context.Canceled), exitInterrupted},
 	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
 	{is(member.ErrUnreachable, member.ErrForbidden, member.ErrNoLeader), exitUnreachable},
+	{is(prober.ErrTooWeak), exitTooWeak},
 	{is(verifier.ErrBroken), exitDamaged}, // also when its cause is a loss, which only restoring refuses
 	{as[*restoreplan.LossError], exitRefused},
 	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned, copier.ErrForeign, copier.ErrConflict), exitRefused},

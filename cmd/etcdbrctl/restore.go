@@ -192,8 +192,8 @@ type restoreView struct {
 	BaseHashChecked bool              `json:"baseHashChecked"`
 	DatabaseBytes   int64             `json:"databaseBytes"`
 	SpilledBytes    int64             `json:"spilledBytes"`
-	LeasesRestored  []int64           `json:"leasesRestored,omitempty"`
-	LeasesMade      []int64           `json:"leasesMade,omitempty"`
+	LeasesRestored  []string          `json:"leasesRestored,omitempty"` // ids as etcdctl prints them: many programs read JSON's numbers as floating point
+	LeasesMade      []string          `json:"leasesMade,omitempty"`
 	AlarmsCleared   []string          `json:"alarmsCleared,omitempty"`
 	AlarmsKept      []string          `json:"alarmsKept,omitempty"`
 	AuthEnabled     bool              `json:"authEnabled"`
@@ -206,7 +206,7 @@ func newRestoreView(dir string, r *restorer.Result) restoreView {
 	d := r.Restored
 	return restoreView{DataDir: dir, Plan: newPlanView(r.Plan), Revision: d.Revision, CompactRevision: d.CompactRevision, Keys: d.Keys, Events: d.Events,
 		HashKV: d.HashKV, BaseHashChecked: d.BaseHashKVChecked, DatabaseBytes: d.DatabaseBytes, SpilledBytes: d.SpilledBytes,
-		LeasesRestored: d.LeasesFound, LeasesMade: d.LeasesMade, AlarmsCleared: d.AlarmsCleared, AlarmsKept: d.AlarmsKept,
+		LeasesRestored: leaseNames(d.LeasesFound), LeasesMade: leaseNames(d.LeasesMade), AlarmsCleared: d.AlarmsCleared, AlarmsKept: d.AlarmsKept,
 		AuthEnabled: d.AuthEnabled, Lineage: r.Lineage, Damaged: r.Damaged, Seconds: r.Took.Seconds()}
 }
 
@@ -243,13 +243,19 @@ func restoreTable(w io.Writer, dir string, r *restorer.Result) error {
 	return columns(w, rows)
 }
 
+// leaseNames are ids as etcdctl prints them.
+func leaseNames(ids []int64) []string {
+	var names []string
+	for _, id := range ids {
+		names = append(names, fmt.Sprintf("%016x", id))
+	}
+	return names
+}
+
 // someLeases lists ids as etcdctl prints them, and not more than a person reads.
 func someLeases(ids []int64) string {
 	const most = 10
-	var names []string
-	for _, id := range ids[:min(len(ids), most)] {
-		names = append(names, fmt.Sprintf("%016x", id))
-	}
+	names := leaseNames(ids[:min(len(ids), most)])
 	if len(ids) > most {
 		names = append(names, "...")
 	}

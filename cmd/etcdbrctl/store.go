@@ -26,9 +26,10 @@ func (a *app) storeCommand() *cobra.Command {
 
 func (a *app) probeCommand() *cobra.Command {
 	var (
-		from   storeFlags
-		out    outputFlag
-		dryRun bool
+		from    storeFlags
+		out     outputFlag
+		dryRun  bool
+		require string
 	)
 	cmd := &cobra.Command{
 		Use:   "probe",
@@ -37,9 +38,16 @@ func (a *app) probeCommand() *cobra.Command {
 
 One byte is written, read back with its lock, and an attempt is made to overwrite and to delete it. Only a
 refusal to delete an object whose lock was read back counts as proof. In a locked bucket the byte stays for one
-retention period.`,
+retention period.
+
+With --require the exit code is 6 if less is proven than that: compliance (a lock that nobody can lift), governance
+(one that privileged identities can lift) or versions (what is written over is kept).`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			want, err := prober.ParseRequirement(require)
+			if err != nil {
+				return &usageError{fmt.Errorf("--require: %w", err)}
+			}
 			bare, err := a.openBareStore(cmd.Context(), from)
 			if err != nil {
 				return err
@@ -64,11 +72,15 @@ retention period.`,
 			if err != nil {
 				return err
 			}
-			return out.print(a.sys.out, report, func(w io.Writer) error { return probeTable(w, report) })
+			if err := out.print(a.sys.out, report, func(w io.Writer) error { return probeTable(w, report) }); err != nil {
+				return err
+			}
+			return report.Meets(want)
 		},
 	}
 	from.add(cmd.Flags(), "", "the store")
 	out.add(cmd.Flags())
+	cmd.Flags().StringVar(&require, "require", "", "fail if less is proven than compliance, governance or versions; empty: whatever is found is no failure")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done and stop")
 	return cmd
 }

@@ -132,6 +132,16 @@ func dirWith(t *testing.T, name string) string {
 	return dir
 }
 
+func TestAProbeFailsOnlyIfLessIsProvenThanRequired(t *testing.T) {
+	args := []string{"store", "probe", "--storage-provider=Local", "--store-container=" + t.TempDir()}
+	for require, want := range map[string]int{"": exitOK, "versions": exitTooWeak, "governance": exitTooWeak, "compliance": exitTooWeak, "all": exitUsage} {
+		code, stdout, stderr := etcdbrctl(t, append(args, "--require="+require)...)
+		if code != want || (want != exitUsage) != strings.Contains(stdout, "advisory") {
+			t.Errorf("--require=%s: exit code %d, want %d: %s%s", require, code, want, stdout, stderr)
+		}
+	}
+}
+
 func TestARefusalNamesTheFlagThatAllowsIt(t *testing.T) {
 	source := filepath.Join("..", "..", "testdata", "upstream-bucket-none")
 	gap := t.TempDir()

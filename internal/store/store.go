@@ -18,8 +18,8 @@ import (
 
 // Version addresses one version of one key. ID is empty on stores without versions.
 type Version struct {
-	Key string
-	ID  string
+	Key string `json:"key"`
+	ID  string `json:"id,omitempty"`
 }
 
 // String is key@id, for messages.

@@ -84,6 +84,19 @@ func (k Key) String() string {
 	return path.Join(k.Prefix, string(k.Layout), k.Dir, base)
 }
 
+// probeDir is where `store probe` writes.
+const probeDir = "druid-probe"
+
+// ProbeKey is a key for a probe of the store below prefix, which ParseKey takes for none of the
+// layout. The token makes it unique.
+func ProbeKey(prefix, token string) string { return path.Join(CleanPrefix(prefix), probeDir, token) }
+
+// IsProbe reports whether key is one that ProbeKey makes for prefix.
+func IsProbe(prefix, key string) bool {
+	dir, token := path.Split(key)
+	return token != "" && path.Clean(dir) == path.Join(CleanPrefix(prefix), probeDir)
+}
+
 // ParseKey reads a key found while listing the store prefix. Anything that Format could not
 // have produced for that very prefix is ErrNotSnapshot: it belongs to somebody else, for
 // example to a cluster whose prefix begins with ours.

@@ -54,7 +54,12 @@ func (b *builder) lineage(id snapshot.LineageID) *Lineage {
 }
 
 func (b *builder) foreign(objects []Foreign) {
+	probes := 0
 	for _, f := range objects {
+		if f.Probe {
+			probes++
+			continue
+		}
 		why := "not an object of this layout"
 		if f.Err != nil {
 			why = f.Err.Error()
@@ -64,6 +69,10 @@ func (b *builder) foreign(objects []Foreign) {
 		why = strings.TrimPrefix(why, fmt.Sprintf("%q: ", f.Key))
 		b.findings = append(b.findings, Finding{Code: ForeignObject, Severity: Info, Key: f.Key, Version: f.Version,
 			Text: fmt.Sprintf("%s is left alone, it is no snapshot: %s", f.Key, why)})
+	}
+	if probes > 0 {
+		b.findings = append(b.findings, Finding{Code: ProbeLeft, Severity: Info,
+			Text: fmt.Sprintf("%d versions of one byte were left by probes of the store, because it refused to delete them; they may be deleted when their locks have ended", probes)})
 	}
 }
 

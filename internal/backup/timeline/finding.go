@@ -16,6 +16,7 @@ const (
 	Marker          Code = "marker"           // a delete marker hides a key from readers without versions
 	Gone            Code = "gone"             // of a key only delete markers are left
 	ForeignObject   Code = "foreign"          // an object whose key is not of this layout
+	ProbeLeft       Code = "probe"            // what "store probe" wrote and the store's lock does not let go yet
 	NoMetadata      Code = "no-metadata"      // a snapshot without manifest or header in a prefix where others have one
 	DigestMismatch  Code = "digest-mismatch"  // no version has the digest and size its manifest tells
 	BadManifest     Code = "bad-manifest"     // a manifest could not be read, or does not fit its key

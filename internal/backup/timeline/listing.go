@@ -53,6 +53,7 @@ type Foreign struct {
 	Key     string
 	Version string
 	Err     error // what ParseKey said
+	Probe   bool  // left by a probe of the store
 }
 
 // Listing is everything a complete listing of one prefix found, in any order. Owner records

@@ -45,7 +45,7 @@ func (r *reading) list(ctx context.Context, prefix string) error {
 	return r.store.List(ctx, prefix, func(o store.Object) error {
 		key, err := snapshot.ParseKey(prefix, o.Key)
 		if err != nil {
-			r.foreign = append(r.foreign, timeline.Foreign{Key: o.Key, Version: o.ID, Err: err})
+			r.foreign = append(r.foreign, timeline.Foreign{Key: o.Key, Version: o.ID, Err: err, Probe: snapshot.IsProbe(prefix, o.Key)})
 		} else {
 			r.items = append(r.items, &item{Object: o, key: key})
 		}

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/store"
 )
 
@@ -110,11 +111,7 @@ func (p *Prober) defaultLock(ctx context.Context) (immutability.Mode, time.Durat
 
 // key is a new name below the prefix that no reader of snapshots takes for one of its own.
 func (p *Prober) key() string {
-	key := "druid-probe/" + strings.ToLower(rand.Text())
-	if prefix := strings.Trim(p.opts.Prefix, "/"); prefix != "" {
-		key = prefix + "/" + key
-	}
-	return key
+	return snapshot.ProbeKey(p.opts.Prefix, strings.ToLower(rand.Text()))
 }
 
 // Run carries out the plan. now is the time an explicit lock is counted from. An error means

@@ -36,6 +36,8 @@ type Report struct {
 	Deletion  Finding                 `json:"deletion"`
 	Overwrite Finding                 `json:"overwrite"`
 
+	// Versions: the store keeps what is written over.
+	Versions bool `json:"versions"`
 	// Protection is the strongest that is proven: compliance, governance, advisory, none, or
 	// unknown if nothing is.
 	Protection immutability.Mode `json:"protection"`
@@ -50,6 +52,7 @@ type Report struct {
 // conclude judges.
 func (r *Report) conclude(caps store.Capabilities) {
 	r.Protection = r.protection(caps)
+	r.Versions = caps.Versions && (r.Overwrite.Outcome == FurtherVersion || r.Overwrite.Outcome == Refused)
 	say := func(format string, args ...any) { r.Conclusions = append(r.Conclusions, fmt.Sprintf(format, args...)) }
 	switch r.Protection {
 	case immutability.ModeCompliance:

@@ -63,7 +63,7 @@ func addLine(l *timeline.Listing, words []string) error {
 	switch words[0] {
 	case "foreign":
 		_, err := snapshot.ParseKey(Prefix, words[1])
-		l.Foreign = append(l.Foreign, timeline.Foreign{Key: words[1], Err: err})
+		l.Foreign = append(l.Foreign, timeline.Foreign{Key: words[1], Err: err, Probe: snapshot.IsProbe(Prefix, words[1])})
 		return nil
 	case "manifest", "chunk":
 		what, words = words[0], words[1:]
