@@ -90,7 +90,7 @@ func (s *objects) source(p restoreplan.Plan) (datadir.Source, io.Closer, error) 
 		src.Deltas = append(src.Deltas, datadir.Delta{
 			Name: step.Name().String(),
 			Last: step.Name().Last,
-			Open: func() (datadir.Records, error) { return s.delta(step.Snapshot) },
+			Open: func(o codec.ReaderOptions) (datadir.Records, error) { return s.delta(step.Snapshot, o) },
 		})
 	}
 	return src, base, nil
@@ -150,12 +150,12 @@ func (f *full) Read(p []byte) (int, error) {
 func (f *full) Close() error { return errors.Join(f.ReadCloser.Close(), f.packed.Close()) }
 
 // delta opens the records of a delta and holds them against its name.
-func (s *objects) delta(o timeline.Snapshot) (datadir.Records, error) {
+func (s *objects) delta(o timeline.Snapshot, how codec.ReaderOptions) (datadir.Records, error) {
 	packed, err := s.open(o)
 	if err != nil {
 		return nil, err
 	}
-	r, err := codec.NewDeltaReader(packed, o.Name().Compression, codec.ReaderOptions{})
+	r, err := codec.NewDeltaReader(packed, o.Name().Compression, how)
 	if err != nil {
 		return nil, errors.Join(blame(o.Ref, err), packed.Close())
 	}

@@ -34,6 +34,7 @@ const (
 type memory struct {
 	records []Record
 	arena   []byte
+	shared  *content // what they point into instead, together with other batches
 }
 
 // memories keeps released memory for the next batch of any reader. It is a cache without
@@ -51,6 +52,10 @@ func newMemory(n int) *memory {
 }
 
 func (m *memory) release() {
+	if m.shared != nil {
+		m.shared.release()
+		m.shared = nil
+	}
 	if cap(m.arena) > maxPooledBytes {
 		m.arena = nil
 	}

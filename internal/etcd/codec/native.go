@@ -32,7 +32,9 @@ type nativeReader struct {
 	received int64
 	at       int64 // time of the current revision
 	leases   []Lease
-	mem      *memory // the present buffer of w lies in its arena
+	mem      *memory  // the present buffer of w lies in its arena
+	content  *content // all of w; nil: it is streamed
+	start    int      // where in content the present batch begins
 }
 
 func (n *nativeReader) next() (*Batch, error) {
@@ -41,7 +43,7 @@ func (n *nativeReader) next() (*Batch, error) {
 		n.w.pos += len(nativeMagic)
 		n.swap()
 	}
-	for !n.ended && len(n.mem.records) < maxBatchRecords {
+	for !n.ended && len(n.mem.records) < maxBatchRecords && (n.content == nil || n.w.pos-n.start < n.batch) {
 		used, err := n.entry(n.w.rest())
 		if err != nil {
 			return nil, err
@@ -67,8 +69,12 @@ func (n *nativeReader) next() (*Batch, error) {
 
 // swap goes on in fresh memory and returns the one used so far.
 func (n *nativeReader) swap() *memory {
-	unread := len(n.w.rest())
 	used := n.mem
+	if n.content != nil {
+		n.mem, n.start = n.content.memory(), n.w.pos
+		return used
+	}
+	unread := len(n.w.rest())
 	n.mem = newMemory(max(n.batch, 2*unread))
 	n.w.move(n.mem.arena)
 	return used

@@ -35,6 +35,8 @@ type ReaderOptions struct {
 	// MaxEventBytes bounds a single event as it is encoded; 0 means 128 MiB. It protects against
 	// damaged lengths, and memory is taken only as the bytes arrive.
 	MaxEventBytes int
+	// Whole lets contents be unpacked at once instead of in a stream; nil: never.
+	Whole *Whole
 
 	headless bool // tests read a native content without its header
 }
@@ -50,7 +52,8 @@ type Lease struct {
 type DeltaReader struct {
 	in      *unpacker
 	window  *window
-	scan    *memory // the window's first buffer
+	scan    *memory  // the window's first buffer
+	content *content // the window's only one, if the content is unpacked at once
 	format  Format
 	header  *snapshot.Manifest
 	events  sequence
@@ -86,17 +89,16 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 	if o.MaxEventBytes <= 0 {
 		o.MaxEventBytes = defaultEventBytes
 	}
-	d.scan = newMemory(scanBytes)
-	w := newWindow(d.in, d.scan.arena[:0:scanBytes])
-	d.window = w
-	if w.fill(); w.err != nil && w.err != io.EOF {
-		return w.err
+	w, err := d.first(o)
+	if err != nil {
+		return err
 	}
+	d.window = w
 	switch first := w.rest(); {
 	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)]) == nativeMagic:
 		d.format = Native
 		w.sum = nil
-		d.native = &nativeReader{w: w, seq: &d.events, maxEvent: o.MaxEventBytes, batch: max(o.BatchBytes, 128)}
+		d.native = &nativeReader{w: w, seq: &d.events, maxEvent: o.MaxEventBytes, batch: max(o.BatchBytes, 128), content: d.content}
 	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)-1]) == nativeMagic[:len(nativeMagic)-1]:
 		return fmt.Errorf("%w: version %d of the native form; this program knows version %d", ErrEncoding, first[len(nativeMagic)-1], nativeMagic[len(nativeMagic)-1])
 	case looksLikeJSON(first):
@@ -114,6 +116,22 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 		return fmt.Errorf("%w: the header of a native delta in front of %s", ErrMalformed, d.format)
 	}
 	return nil
+}
+
+// first is the window at the beginning of the content.
+func (d *DeltaReader) first(o ReaderOptions) (_ *window, err error) {
+	if o.Whole.fits(d.header) {
+		if d.content, err = d.in.whole(d.header, o.Whole); err != nil {
+			return nil, err
+		}
+		return &window{buf: d.content.bytes, err: io.EOF}, nil
+	}
+	d.scan = newMemory(scanBytes)
+	w := newWindow(d.in, d.scan.arena[:0:scanBytes])
+	if w.fill(); w.err != nil && w.err != io.EOF {
+		return nil, w.err
+	}
+	return w, nil
 }
 
 func looksLikeJSON(b []byte) bool {
@@ -251,6 +269,10 @@ func (d *DeltaReader) Close() error {
 	if d.native != nil && d.native.mem != nil {
 		d.native.mem.release()
 		d.native.mem = nil
+	}
+	if d.content != nil {
+		d.content.release()
+		d.content = nil
 	}
 	return d.in.Close()
 }

@@ -3,11 +3,13 @@ package codec
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -171,8 +173,29 @@ func diffRecords(want, got []Record) string {
 	return ""
 }
 
-// readAll reads a delta to its verified end. The records own their bytes.
+// readAll reads a delta to its verified end, in a stream and again at once, which must agree. The
+// records own their bytes.
 func readAll(object io.Reader, c snapshot.Compression, o ReaderOptions) (all []Record, d *DeltaReader, err error) {
+	var again bytes.Buffer
+	all, d, err = readOnce(io.TeeReader(object, &again), c, o)
+	_, rest := io.Copy(&again, object)
+	if rest == nil {
+		rest = io.EOF
+	}
+	o.Whole = &Whole{MaxBytes: 1 << 30, Memory: new(Contents), Wait: func() error { return nil }}
+	whole, _, wholeErr := readOnce(io.MultiReader(&again, iotest.ErrReader(rest)), c, o)
+	switch {
+	case (err == nil) != (wholeErr == nil):
+		return all, d, fmt.Errorf("in a stream %v, at once %v", err, wholeErr)
+	case err == nil && diffRecords(all, whole) != "":
+		return all, d, fmt.Errorf("in a stream %d records, at once %d others", len(all), len(whole))
+	case errors.Is(wholeErr, ErrDigest) && len(whole) > 0 && d != nil && o.Whole.fits(d.header):
+		return all, d, fmt.Errorf("%d records were given out before %w", len(whole), wholeErr)
+	}
+	return all, d, err
+}
+
+func readOnce(object io.Reader, c snapshot.Compression, o ReaderOptions) (all []Record, d *DeltaReader, err error) {
 	d, err = NewDeltaReader(object, c, o)
 	if err != nil {
 		return nil, nil, err

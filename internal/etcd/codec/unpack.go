@@ -203,7 +203,7 @@ func (u *unpacker) openZstd() error {
 var zstdDecoders sync.Pool
 
 func newZstdDecoder(in io.Reader, cores int) (*zstd.Decoder, error) {
-	return zstd.NewReader(in, zstd.WithDecoderConcurrency(cores), zstd.WithDecoderLowmem(true),
+	return zstd.NewReader(in, zstd.WithDecoderConcurrency(cores), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true),
 		zstd.WithDecoderMaxWindow(maxUnpackWindow), zstd.WithDecoderMaxMemory(1<<62))
 }
 

@@ -109,8 +109,8 @@ func generate(b *testing.B, kinds []kind, events, perDelta int, format codec.For
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { sealed.Close() })
-		deltas = append(deltas, Delta{Name: sealed.Name.String(), Last: sealed.Name.Last, Open: func() (Records, error) {
-			return codec.NewDeltaReader(sealed.Reader(), sealed.Name.Compression, codec.ReaderOptions{})
+		deltas = append(deltas, Delta{Name: sealed.Name.String(), Last: sealed.Name.Last, Open: func(o codec.ReaderOptions) (Records, error) {
+			return codec.NewDeltaReader(sealed.Reader(), sealed.Name.Compression, o)
 		}})
 	}
 	return deltas
@@ -249,8 +249,8 @@ func BenchmarkBigBase(b *testing.B) {
 		var phase Phase
 		out := filepath.Join(dir, "out")
 		peak := int64(0)
-		report, err := Rebuild(context.Background(), Source{Base: r, BaseName: "base", Deltas: []Delta{{Name: "delta", Last: sealed.Name.Last, Open: func() (Records, error) {
-			return codec.NewDeltaReader(sealed.Reader(), sealed.Name.Compression, codec.ReaderOptions{})
+		report, err := Rebuild(context.Background(), Source{Base: r, BaseName: "base", Deltas: []Delta{{Name: "delta", Last: sealed.Name.Last, Open: func(o codec.ReaderOptions) (Records, error) {
+			return codec.NewDeltaReader(sealed.Reader(), sealed.Name.Compression, o)
 		}}}}, Options{MemoryLimit: 128 << 20, Progress: func(p Progress) {
 			if p.Phase != phase {
 				phase = p.Phase

@@ -159,10 +159,10 @@ func TestBrokenChainsAreNamed(t *testing.T) {
 			[]Delta{{Name: "d", Last: 11, Open: deltaOf("d", between(all, 5, 9)).Open}}, Options{},
 			ErrNotAsNamed},
 		"a delta cannot be opened": {
-			[]Delta{{Name: "d", Open: func() (Records, error) { return nil, io.ErrClosedPipe }}}, Options{},
+			[]Delta{{Name: "d", Open: func(o codec.ReaderOptions) (Records, error) { return nil, io.ErrClosedPipe }}}, Options{},
 			io.ErrClosedPipe},
 		"a delta is damaged at its end, behind the target": {
-			[]Delta{{Name: "d", Open: func() (Records, error) {
+			[]Delta{{Name: "d", Open: func(o codec.ReaderOptions) (Records, error) {
 				return &memoryDelta{records: between(all, 5, 9), batch: 2, fail: codec.ErrDigest}, nil
 			}}}, Options{TargetRevision: 5},
 			codec.ErrDigest},

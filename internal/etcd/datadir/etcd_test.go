@@ -220,7 +220,7 @@ func (d *memoryDelta) Leases() []codec.Lease { return d.leases }
 func (d *memoryDelta) Close() error          { return nil }
 
 func deltaOf(name string, records []codec.Record, leases ...codec.Lease) Delta {
-	d := Delta{Name: name, Open: func() (Records, error) {
+	d := Delta{Name: name, Open: func(o codec.ReaderOptions) (Records, error) {
 		return &memoryDelta{records: records, leases: leases, batch: 7}, nil
 	}}
 	if n := len(records); n > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 
 	"druid.internal/druid/internal/etcd/codec"
@@ -30,6 +31,8 @@ type feed struct {
 	deltas  []Delta
 	seeds   *seeds
 	budget  int64
+	cores   int
+	whole   int64 // content up to this size is unpacked at once
 	mu      sync.Mutex
 	change  sync.Cond
 	queues  []queue
@@ -39,6 +42,8 @@ type feed struct {
 	wait    sync.WaitGroup
 	cancel  context.CancelFunc
 	spare   sync.Pool // of *parcel
+
+	contents codec.Contents
 }
 
 type queue struct {
@@ -50,9 +55,12 @@ type queue struct {
 // currentAhead is how many parcels of the delta in use may wait regardless of the budget.
 const currentAhead = 4
 
+// newFeed begins to decode. What waits as parcels takes at most the budget, what is unpacked at
+// once half as much again.
 func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget int64) *feed {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &feed{deltas: deltas, seeds: s, budget: budget, queues: make([]queue, len(deltas)), cancel: cancel}
+	f := &feed{deltas: deltas, seeds: s, budget: budget, cores: runtime.GOMAXPROCS(0), queues: make([]queue, len(deltas)), cancel: cancel}
+	f.whole = budget * 3 / 2 / int64(f.cores+2)
 	f.change.L = &f.mu
 	f.spare.New = func() any { return new(parcel) }
 	context.AfterFunc(ctx, func() {
@@ -70,7 +78,7 @@ func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget
 				i := next
 				next++
 				mu.Unlock()
-				if i >= len(deltas) || ctx.Err() != nil {
+				if i >= len(deltas) || f.turn(i, parallel) != nil {
 					return
 				}
 				leases, err := f.pump(i)
@@ -84,6 +92,20 @@ func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget
 	return f
 }
 
+// turn waits until the delta i is at most so far ahead of the one in use: memory is not taken
+// for what is used much later. It fails when the feed is stopped.
+func (f *feed) turn(i, ahead int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i > f.current+ahead && !f.stopped {
+		f.change.Wait()
+	}
+	if f.stopped {
+		return context.Canceled
+	}
+	return nil
+}
+
 // close stops decoding and waits until every delta is closed.
 func (f *feed) close() {
 	f.cancel()
@@ -93,7 +115,7 @@ func (f *feed) close() {
 // pump decodes the delta i to its end, which is io.EOF.
 func (f *feed) pump(i int) (_ []codec.Lease, err error) {
 	named := func(err error) error { return fmt.Errorf("%s: %w", f.deltas[i].Name, err) }
-	r, err := f.deltas[i].Open()
+	r, err := f.deltas[i].Open(codec.ReaderOptions{Whole: &codec.Whole{MaxBytes: f.whole, Memory: &f.contents, Wait: func() error { return f.turn(i, f.cores) }}})
 	if err != nil {
 		return nil, named(err)
 	}

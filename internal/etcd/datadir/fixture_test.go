@@ -39,7 +39,7 @@ func bucket(t testing.TB, dir string) Source {
 	for _, n := range names {
 		path := filepath.Join(dir, n.String())
 		if n.Kind == snapshot.Delta {
-			src.Deltas = append(src.Deltas, Delta{Name: n.String(), Last: n.Last, Open: func() (Records, error) {
+			src.Deltas = append(src.Deltas, Delta{Name: n.String(), Last: n.Last, Open: func(o codec.ReaderOptions) (Records, error) {
 				b, err := os.ReadFile(path)
 				if err != nil {
 					return nil, err

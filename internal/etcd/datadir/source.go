@@ -29,10 +29,10 @@ type Source struct {
 type Delta struct {
 	Name string            // for messages
 	Last snapshot.Revision // the last revision it must have; 0: not known
-	// Open begins to read it. It is called at most once, from its own goroutine; several deltas
-	// are open at the same time. Errors of Open and of the Records come out of Rebuild wrapped
+	// Open begins to read it, as the options say where they can be heeded. It is called at most
+	// once, from its own goroutine; several deltas are open at the same time. Errors of Open and of the Records come out of Rebuild wrapped
 	// with the Name.
-	Open func() (Records, error)
+	Open func(codec.ReaderOptions) (Records, error)
 }
 
 // Records yields the content of a delta; a [codec.DeltaReader] is one. Next returns io.EOF only
