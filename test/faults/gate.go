@@ -47,19 +47,25 @@ type Gate struct {
 // errLost makes the connection break without an answer.
 var errLost = errors.New("the answer is lost")
 
-// NewGate opens a gate to a MinIO. It is closed when the test ends.
-func NewGate(tb testing.TB, m *stores.MinIO) *Gate {
+// Server is where a gate leads: any of the servers of package stores with TLS.
+type Server interface {
+	Reach() (endpoint string, ca *stores.CA)
+}
+
+// NewGate opens a gate to a server. It is closed when the test ends.
+func NewGate(tb testing.TB, to Server) *Gate {
 	tb.Helper()
-	target, err := url.Parse(m.Endpoint)
+	endpoint, ca := to.Reach()
+	target, err := url.Parse(endpoint)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	conf, err := m.CA.ServerTLS("127.0.0.1")
+	conf, err := ca.ServerTLS("127.0.0.1")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	g := &Gate{}
-	transport := &http.Transport{TLSClientConfig: m.CA.ClientTLS(), DisableCompression: true}
+	transport := &http.Transport{TLSClientConfig: ca.ClientTLS(), DisableCompression: true}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)

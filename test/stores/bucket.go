@@ -30,23 +30,41 @@ func Protections() []Protection {
 	return []Protection{Unversioned, Versioned, Lockable, Governance, Compliance}
 }
 
+// S3 is how a running server that speaks S3 is reached.
+type S3 struct {
+	Endpoint string // https://ADDRESS:PORT
+	Address  string // ADDRESS:PORT
+	Region   string
+	CA       *CA
+	CAFile   string // the CA's certificate, for programs
+	Root     Keys   // may do everything, as far as the server lets anybody
+}
+
+// Keys are S3 credentials. SessionToken is empty for long-lived ones.
+type Keys struct {
+	AccessKeyID, SecretAccessKey, SessionToken string
+}
+
+// Reach is where the server answers and who vouches for it.
+func (s *S3) Reach() (endpoint string, ca *CA) { return s.Endpoint, s.CA }
+
 // Client is an S3 client of the server, for arranging and attacking. It never retries.
-func (m *MinIO) Client(keys Keys) *s3.Client {
+func (s *S3) Client(keys Keys) *s3.Client {
 	return s3.New(s3.Options{
-		Region:                     m.Region,
-		BaseEndpoint:               aws.String(m.Endpoint),
+		Region:                     s.Region,
+		BaseEndpoint:               aws.String(s.Endpoint),
 		UsePathStyle:               true,
 		Credentials:                credentials.NewStaticCredentialsProvider(keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken),
 		RetryMaxAttempts:           1,
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported,
-		HTTPClient:                 &http.Client{Transport: &http.Transport{TLSClientConfig: m.CA.ClientTLS(), DisableKeepAlives: true}},
+		HTTPClient:                 &http.Client{Transport: &http.Transport{TLSClientConfig: s.CA.ClientTLS(), DisableKeepAlives: true}},
 		DisableLogOutputChecksumValidationSkipped: true,
 	})
 }
 
 // CreateBucket makes a bucket. days is the default retention; a day is the least S3 knows.
-func (m *MinIO) CreateBucket(ctx context.Context, name string, protection Protection, days int) error {
-	client := m.Client(m.Root)
+func (s *S3) CreateBucket(ctx context.Context, name string, protection Protection, days int) error {
+	client := s.Client(s.Root)
 	in := &s3.CreateBucketInput{Bucket: &name}
 	if protection != Unversioned && protection != Versioned {
 		in.ObjectLockEnabledForBucket = aws.Bool(true)

@@ -5,13 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
 // startTimeout bounds how long a server may take to answer on a busy machine.
@@ -30,20 +31,10 @@ type MinIOOptions struct {
 
 // MinIO is a running server.
 type MinIO struct {
-	Endpoint string // https://ADDRESS:PORT
-	Address  string // ADDRESS:PORT
-	Region   string
-	CA       *CA
-	CAFile   string // the CA's certificate, for programs
-	Root     Keys   // may do everything
+	S3
 
 	proc *process
 	temp string // removed by Stop
-}
-
-// Keys are S3 credentials. SessionToken is empty for long-lived ones.
-type Keys struct {
-	AccessKeyID, SecretAccessKey, SessionToken string
 }
 
 // StartMinIO starts a server and returns when it is ready. ctx bounds the start only.
@@ -60,7 +51,7 @@ func StartMinIO(ctx context.Context, opts MinIOOptions) (*MinIO, error) {
 			return nil, err
 		}
 	}
-	m := &MinIO{Region: "us-east-1", CA: opts.CA, Root: Keys{AccessKeyID: rand.Text()[:16], SecretAccessKey: rand.Text()}}
+	m := &MinIO{S3: S3{Region: "us-east-1", CA: opts.CA, Root: newKeys()}}
 	if m.temp, err = os.MkdirTemp("", "druid-minio-"); err != nil {
 		return nil, err
 	}
@@ -150,6 +141,9 @@ func RunMinIO(tb testing.TB) *MinIO {
 	})
 	return m
 }
+
+// newKeys are the keys of somebody new.
+func newKeys() Keys { return Keys{AccessKeyID: rand.Text()[:16], SecretAccessKey: rand.Text()} }
 
 // answers is nil if a GET of url yields 200.
 func answers(ctx context.Context, client *http.Client, url string) error {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"druid.internal/druid/test/stores"
 )
 
@@ -61,5 +64,34 @@ func TestThreeMembersWithTLSServe(t *testing.T) {
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", m.Name, resp.Status)
 		}
+	}
+}
+
+func TestTwoClustersOfCephServeSideBySide(t *testing.T) {
+	one, other := stores.RunCeph(t), stores.RunCeph(t)
+	if err := one.CreateBucket(t.Context(), "bucket", stores.Compliance, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Client(other.Root).HeadBucket(t.Context(), &s3.HeadBucketInput{Bucket: aws.String("bucket")}); err == nil {
+		t.Error("the bucket of one is in the other")
+	}
+	if resp, err := http.Get(one.Endpoint); err == nil {
+		resp.Body.Close()
+		t.Error("a client without the CA connected")
+	}
+	if err := other.CreateBucket(t.Context(), "bucket", stores.Versioned, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRcloneAcceptsObjectLockAndForgetsIt(t *testing.T) {
+	r := stores.RunRclone(t)
+	client := r.Client(r.Root)
+	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String("bucket"), ObjectLockEnabledForBucket: aws.Bool(true)}); err != nil {
+		t.Fatalf("the server this is about accepts the flag: %v", err)
+	}
+	v, err := client.GetBucketVersioning(t.Context(), &s3.GetBucketVersioningInput{Bucket: aws.String("bucket")})
+	if err != nil || v.Status != "" {
+		t.Errorf("versioning is %q, %v; want none", v.Status, err)
 	}
 }

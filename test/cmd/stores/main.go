@@ -4,6 +4,7 @@
 //	go run ./cmd/stores install [name...]   get what is not there; all if no name is given
 //	go run ./cmd/stores list                what is pinned and where it is
 //	go run ./cmd/stores run minio [flags]   run until interrupted; -h lists the flags
+//	go run ./cmd/stores run ceph [flags]
 //	go run ./cmd/stores run etcd [flags]
 package main
 
@@ -28,7 +29,7 @@ func main() {
 }
 
 func verb(ctx context.Context, args []string) error {
-	const usage = "say what to do: install [name...], list, run minio|etcd"
+	const usage = "say what to do: install [name...], list, run minio|ceph|etcd"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}

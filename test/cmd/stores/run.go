@@ -17,7 +17,7 @@ import (
 // the file is the sign that it is ready.
 func serve(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("say which server to run: minio or etcd")
+		return errors.New("say which server to run: minio, ceph or etcd")
 	}
 	flags := flag.NewFlagSet("stores run "+args[0], flag.ExitOnError)
 	envFile := flags.String("env-file", "", "write the NAME=value lines here when the server is ready (default: standard output)")
@@ -29,6 +29,15 @@ func serve(ctx context.Context, args []string) error {
 		buckets := flags.String("buckets", "", "create these, NAME:PROTECTION[:DAYS],...; protections: "+fmt.Sprint(stores.Protections()))
 		_ = flags.Parse(args[1:])
 		return serveMinIO(ctx, stores.MinIOOptions{Dir: *dir, Host: *host, Port: *port}, *buckets, *envFile)
+	case "ceph":
+		host := flags.String("host", "127.0.0.1", "IP address to listen on")
+		port := flags.String("port", "", "port to listen on (default: a free one)")
+		buckets := flags.String("buckets", "", "create these, NAME:PROTECTION[:DAYS],...; protections: "+fmt.Sprint(stores.Protections()))
+		_ = flags.Parse(args[1:])
+		if *dir != "" {
+			return errors.New("ceph keeps its data in memory, it takes no -dir")
+		}
+		return serveCeph(ctx, stores.CephOptions{Host: *host, Port: *port}, *buckets, *envFile)
 	case "etcd":
 		members := flags.Int("members", 1, "how many members")
 		name := flags.String("name", "default", "name of the member")
@@ -38,7 +47,7 @@ func serve(ctx context.Context, args []string) error {
 		opts := stores.EtcdOptions{Members: *members, Dir: *dir, DataDir: *data, Name: *name, TLS: *tls, Durable: true, Flags: flags.Args()}
 		return serveEtcd(ctx, opts, *envFile)
 	}
-	return fmt.Errorf("cannot run %q, only minio or etcd", args[0])
+	return fmt.Errorf("cannot run %q, only minio, ceph or etcd", args[0])
 }
 
 func serveMinIO(ctx context.Context, opts stores.MinIOOptions, buckets, envFile string) error {
@@ -47,17 +56,8 @@ func serveMinIO(ctx context.Context, opts stores.MinIOOptions, buckets, envFile 
 		return err
 	}
 	stop := func(err error) error { return errors.Join(err, m.Stop()) }
-	for spec := range strings.SplitSeq(buckets, ",") {
-		if spec == "" {
-			continue
-		}
-		name, protection, days, err := parseBucket(spec)
-		if err != nil {
-			return stop(err)
-		}
-		if err := m.CreateBucket(ctx, name, protection, days); err != nil {
-			return stop(err)
-		}
+	if err := createBuckets(ctx, &m.S3, buckets); err != nil {
+		return stop(err)
 	}
 	err = announce(envFile,
 		"MINIO_ENDPOINT="+m.Endpoint, "MINIO_CA_FILE="+m.CAFile, "MINIO_REGION="+m.Region,
@@ -70,6 +70,46 @@ func serveMinIO(ctx context.Context, opts stores.MinIOOptions, buckets, envFile 
 	case <-m.Ended():
 	}
 	return stop(nil)
+}
+
+func serveCeph(ctx context.Context, opts stores.CephOptions, buckets, envFile string) error {
+	c, err := stores.StartCeph(ctx, opts)
+	if err != nil {
+		return err
+	}
+	stop := func(err error) error { return errors.Join(err, c.Stop()) }
+	if err := createBuckets(ctx, &c.S3, buckets); err != nil {
+		return stop(err)
+	}
+	err = announce(envFile,
+		"CEPH_ENDPOINT="+c.Endpoint, "CEPH_CA_FILE="+c.CAFile, "CEPH_REGION="+c.Region,
+		"CEPH_ACCESS_KEY_ID="+c.Root.AccessKeyID, "CEPH_SECRET_ACCESS_KEY="+c.Root.SecretAccessKey,
+		"CEPH_SWIFT_AUTH_URL="+c.SwiftAuthURL, "CEPH_SWIFT_USER="+c.SwiftUser, "CEPH_SWIFT_KEY="+c.SwiftKey)
+	if err != nil {
+		return stop(err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-c.Ended():
+	}
+	return stop(nil)
+}
+
+// createBuckets makes NAME:PROTECTION[:DAYS],...
+func createBuckets(ctx context.Context, server *stores.S3, specs string) error {
+	for spec := range strings.SplitSeq(specs, ",") {
+		if spec == "" {
+			continue
+		}
+		name, protection, days, err := parseBucket(spec)
+		if err != nil {
+			return err
+		}
+		if err := server.CreateBucket(ctx, name, protection, days); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func serveEtcd(ctx context.Context, opts stores.EtcdOptions, envFile string) error {
