@@ -1,4 +1,4 @@
-package conformance
+package s3_test
 
 import (
 	"bytes"

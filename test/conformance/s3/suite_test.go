@@ -1,5 +1,5 @@
-// Package conformance proves the providers of package store against real servers.
-package conformance
+// Package s3_test proves internal/store/s3 against real servers that speak S3.
+package s3_test
 
 import (
 	"bytes"
