@@ -26,9 +26,13 @@ func (a *app) copyCommand() *cobra.Command {
 		Short: "Copy snapshots to another bucket or prefix, digests checked, resumable",
 		Long: `Copy snapshots to another bucket or prefix, digests checked, resumable.
 
-Objects are copied inside the store where it can do that, else streamed. Fulls come before
-their deltas, so what has arrived is restorable. Nothing at the destination is overwritten or deleted; run it
-again after an interruption.`,
+Objects with a manifest are copied inside the store where it can do that, and the copy is read back; all others
+are streamed. What is compared is the SHA-256 of the whole object that its manifest tells, or of the payload that
+the header of a native delta tells. The original records none: of its objects the SHA-256 of what was read and
+sent is reported. The column PROOF tells which it was. What is there already counts only if its content is proven.
+
+Fulls come before their deltas, so what has arrived is restorable. Nothing at the destination is overwritten or
+deleted; run it again after an interruption.`,
 		Example: `  etcdbrctl copy --source-storage-provider=S3 --source-store-container=old --source-store-prefix=ns--uid/etcd-main \
       --storage-provider=S3 --store-container=new --store-prefix=ns--uid/etcd-main`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -91,8 +95,8 @@ again after an interruption.`,
 	flags.IntVar(&parallel, "max-parallel-copy-operations", 10, "objects copied at the same time")
 	flags.BoolVar(&waitFinal, "wait-for-final-snapshot", false, "wait until one of the latest 4 fulls at the source is final")
 	flags.DurationVar(&waitTimeout, "wait-for-final-snapshot-timeout", 0, "copy anyway after so long; 0: wait for ever")
-	flags.StringVar(&record, "copy-manifest", "", "local file that records the state of each object: None, Copied or NotFound")
-	flags.BoolVar(&readBack, "verify", false, "read back everything that arrives or is there already")
+	flags.StringVar(&record, "copy-manifest", "", "local file that records the state of each object (None, Copied or NotFound), so that the next run need not read again what this one proved")
+	flags.BoolVar(&readBack, "verify", false, "read back also what was streamed, and what was there and proven already")
 	flags.BoolVar(&takeOver, "take-over", false, "copy even into a prefix that holds another history or has another owner")
 	flags.BoolVar(&dryRun, "dry-run", false, "print the plan and stop")
 	return cmd

@@ -242,7 +242,7 @@ type restored struct {
 	Revision, CompactRevision  int64
 	Keys, SpilledBytes         int64
 	HashKV                     struct{ Hash uint32 }
-	LeasesRestored, LeasesMade []int64
+	LeasesRestored, LeasesMade []string
 	AlarmsCleared, AlarmsKept  []string
 	AuthEnabled                bool
 	Lineage                    struct{ ID, Parent string }

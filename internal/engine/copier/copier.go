@@ -38,7 +38,8 @@ type Options struct {
 	MaxBackups int
 	// MaxAge leaves out fulls created earlier than that, with their deltas; negative (All): none.
 	MaxAge time.Duration
-	// Verify reads back everything that arrives or is there already.
+	// Verify reads back also what was streamed, and what is there already and proven. What the
+	// store copied for us is always read back.
 	Verify bool
 	// TakeOver copies even into a prefix that holds another history or has another owner.
 	TakeOver bool

@@ -51,8 +51,12 @@ func TestEverythingRestorableArrivesWithItsManifests(t *testing.T) {
 						t.Errorf("restorable (-source +destination):\n%s", diff)
 					}
 					for _, i := range r.Items {
-						if i.State != Copied || i.Proven != (verify || way == "streamed") || (i.How == Streamed) != (way == "streamed") {
-							t.Errorf("%s: %s, %s, proven %v", i.To, i.State, i.How, i.Proven)
+						want := ReadBack
+						if way == "streamed" && !verify {
+							want = OnTheWay
+						}
+						if i.State != Copied || i.Proof != want || (i.How == Streamed) != (way == "streamed") {
+							t.Errorf("%s: %s, %s, proof %q, want %q", i.To, i.State, i.How, i.Proof, want)
 						}
 					}
 				})
@@ -72,8 +76,8 @@ func TestABucketOfTheOriginalIsCopiedWithoutManifests(t *testing.T) {
 			}
 			to.wantCopies(streams...)
 			for _, i := range r.Items {
-				if way == "streamed" && i.Digest.IsZero() {
-					t.Errorf("the digest of %s was not recorded", i.To)
+				if i.How != Streamed || i.Proof != AsRead || i.Digest.IsZero() {
+					t.Errorf("%s came %s, proof %q, digest %s; want it streamed and what was read recorded", i.To, i.How, i.Proof, i.Digest)
 				}
 			}
 		})

@@ -31,7 +31,7 @@ func (c *Copier) Execute(ctx context.Context, plan Plan) (Report, error) {
 		return report, errors.New("copy: the plan was not made by this copier")
 	}
 	x := &execution{c: c, plan: plan, items: make([]Item, len(plan.Steps)), done: make([]chan struct{}, len(plan.Steps)),
-		broken: map[int]string{}, total: plan.Bytes()}
+		broken: map[int]string{}, total: plan.work()}
 	_, inside := store.As[store.Copier](c.to.Store)
 	x.serverSide.Store(inside)
 	for i, s := range plan.Steps {

@@ -21,13 +21,13 @@ func TestNativeDeltasAreProvenByTheirHeaders(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, i := range mustRun(t, c).Items {
-				if i.State != Copied || !i.Proven && i.How == Streamed {
+				if i.State != Copied || i.Proof == "" || i.Proof == AsRead {
 					t.Errorf("%+v", i)
 				}
 			}
 			c.opts.Verify = true
 			for _, i := range mustRun(t, c).Items {
-				if i.State != Copied || !i.Proven || i.How != Existing {
+				if i.State != Copied || i.Proof != ReadBack || i.How != Existing {
 					t.Errorf("read back: %+v", i)
 				}
 			}

@@ -19,8 +19,8 @@ type Action string
 // The actions. With each of them but Conflict the manifest is written if it is missing.
 const (
 	Copy     Action = "copy"
-	Check    Action = "check"    // it is there; its bytes are read back to be sure
-	Present  Action = "present"  // it is there
+	Check    Action = "check"    // something of its name and size is there; its bytes are compared
+	Present  Action = "present"  // it is there, and proven
 	Conflict Action = "conflict" // something else is there, and is not touched
 )
 
@@ -42,6 +42,7 @@ type Step struct {
 	manifest store.Version // at the source, if there is one
 	describe bool          // the manifest is missing at the destination
 	there    []store.Object
+	proof    Proof // of what is present
 	full     int // index of the step with the full before it; its own for a full
 }
 
@@ -199,16 +200,14 @@ func (c *Copier) compare(s *Step, there arrival) {
 		s.conflict(c, "its manifest tells another digest")
 	case c.opts.Verify:
 		s.Action, s.Why = Check, "to be verified"
-	case measured, c.opts.State.proves(s.there[0], s.Digest):
-		s.Action, s.Why = Present, "same size and digest"
-	case s.Digest.IsZero() && !s.payload.IsZero():
-		s.Action, s.Why = Present, "same name and size; --verify compares the digest"
-	case s.Digest.IsZero():
-		s.Action, s.Why = Present, "same name and size; no digest is recorded"
-	case there.manifest != nil:
-		s.Action, s.Why = Present, "same size, and the manifests tell the same digest"
+	case measured:
+		s.Action, s.Why, s.proof = Present, "same size and digest", ReadBack
+	case c.opts.State.proves(s.there[0], s):
+		s.Action, s.Why, s.proof = Present, "proven by an earlier run", ByRecord
+	case there.manifest != nil && !s.Digest.IsZero():
+		s.Action, s.Why, s.proof = Present, "same size, and the manifests tell the same digest", ByManifest
 	default:
-		s.Action, s.Why = Check, "no manifest at the destination proves it"
+		s.Action, s.Why = Check, "same name and size; nothing at the destination proves the content"
 	}
 }
 
@@ -222,6 +221,17 @@ func (p Plan) Bytes() int64 {
 	var n int64
 	for _, s := range p.Steps {
 		if s.Action == Copy {
+			n += s.Size
+		}
+	}
+	return n
+}
+
+// work is how many bytes are sent or compared.
+func (p Plan) work() int64 {
+	n := p.Bytes()
+	for _, s := range p.Steps {
+		if s.Action == Check {
 			n += s.Size
 		}
 	}

@@ -18,6 +18,20 @@ const (
 	Existing   How = "existing"    // it was there already
 )
 
+// Proof tells by what the copy of an object is known to be its source. Where the source records
+// a digest, of the object in its manifest or of the payload in the header of a native delta,
+// that is what is compared; else the digest is that of the bytes read from the source.
+type Proof string
+
+// The proofs.
+const (
+	ReadBack   Proof = "read back"  // the copy was read, and its SHA-256 compared
+	OnTheWay   Proof = "on the way" // the SHA-256 of the bytes sent was compared with the recorded one
+	AsRead     Proof = "as read"    // nothing records a digest; the SHA-256 is that of the bytes read and sent
+	ByRecord   Proof = "record"     // an earlier run read or sent exactly this version, by the local record
+	ByManifest Proof = "manifest"   // an earlier run described it with a manifest, which it writes only after one of the above
+)
+
 // Item is what became of one snapshot.
 type Item struct {
 	From    string          `json:"from"`
@@ -27,7 +41,7 @@ type Item struct {
 	How     How             `json:"how,omitempty"`
 	Size    int64           `json:"size"`
 	Digest  snapshot.Digest `json:"digest,omitzero"` // of the bytes that arrived, where they were seen
-	Proven  bool            `json:"proven"`          // Digest was seen and is that of the source
+	Proof   Proof           `json:"proof,omitempty"` // of what was copied
 	Why     string          `json:"why,omitempty"`   // why it was not copied
 }
 
@@ -52,18 +66,9 @@ func (r Report) Count(s Status) int {
 // WriteTable prints the report for people.
 func (r Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "OBJECT\tBYTES\tSTATE\tHOW\tDIGEST\tWHY")
+	fmt.Fprintln(t, "OBJECT\tBYTES\tSTATE\tHOW\tPROOF\tWHY")
 	for _, i := range r.Items {
-		digest := "not read"
-		if i.Proven {
-			digest = "proven"
-		} else if !i.Digest.IsZero() {
-			digest = "recorded"
-		}
-		if i.State != Copied {
-			digest = "-"
-		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", i.To, i.Size, i.State, dash(string(i.How)), digest, dash(i.Why))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", i.To, i.Size, i.State, dash(string(i.How)), dash(string(i.Proof)), dash(i.Why))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -92,8 +92,11 @@ func TestASecondRunCopiesNothing(t *testing.T) {
 			if n := f.Count(storetest.OpPut) + f.Count(storetest.OpCopy); n != 0 {
 				t.Errorf("the second run wrote %d objects, want none", n)
 			}
-			if r.Count(Copied) != len(streams) || r.Items[0].How != Existing {
-				t.Errorf("report: %+v", r.Items[0])
+			want := map[string]Proof{"a": ByManifest, "-": ReadBack}[lineage]
+			for _, i := range r.Items {
+				if i.State != Copied || i.How != Existing || i.Proof != want {
+					t.Errorf("report: %+v, want the proof %q", i, want)
+				}
 			}
 		})
 	}
@@ -242,12 +245,11 @@ func TestADamagedSourceNeverArrives(t *testing.T) {
 	}
 }
 
-func TestVerifyingFindsWhatAServerSideCopyCannot(t *testing.T) {
+// The store copies what it has, be it what the manifest describes or not.
+func TestWhatTheStoreCopiedIsReadBack(t *testing.T) {
 	from, to := source(t, storetest.S3Like(), lineageA), newBucket(t, storetest.S3Like())
 	from.Flip(from.Versions(v2(oldHome, streams[1]))[0].Version, 17)
-	o := from.options()
-	o.Verify = true
-	if _, err := run(t, newCopier(t, from.Memory, to.Memory, o)); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), streams[1]) {
+	if _, err := run(t, newCopier(t, from.Memory, to.Memory, from.options())); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), streams[1]) {
 		t.Errorf("copy = %v, want an error that names %s", err, streams[1])
 	}
 	if n := len(to.Versions(v2(newHome, "Manifest-"+streams[1]))); n != 0 {
@@ -258,14 +260,13 @@ func TestVerifyingFindsWhatAServerSideCopyCannot(t *testing.T) {
 func TestAnythingElseOfThatNameIsNeitherOverwrittenNorTakenForTheCopy(t *testing.T) {
 	good := content(streams[1])
 	for title, c := range map[string]struct {
-		body   []byte
-		verify bool
-		bare   bool // the source has no manifests
+		body []byte
+		bare bool // the source has no manifests
 	}{
-		"another size":                                {body: good[1:]},
-		"the same size and other bytes":               {body: bytes.ToUpper(good)},
-		"no manifests, another size":                  {body: good[1:], bare: true},
-		"no manifests, other bytes, and to be verify": {body: bytes.ToUpper(good), bare: true, verify: true},
+		"another size":                  {body: good[1:]},
+		"the same size and other bytes": {body: bytes.ToUpper(good)},
+		"no manifests, another size":    {body: good[1:], bare: true},
+		"no manifests, other bytes":     {body: bytes.ToUpper(good), bare: true},
 	} {
 		for way, wrap := range ways() {
 			t.Run(title+", "+way, func(t *testing.T) {
@@ -276,7 +277,7 @@ func TestAnythingElseOfThatNameIsNeitherOverwrittenNorTakenForTheCopy(t *testing
 				from, to := source(t, storetest.CephLike(), lineage), newBucket(t, storetest.CephLike())
 				to.raw(v2(newHome, streams[1]), c.body)
 				o := from.options()
-				o.Verify, o.Parallel = c.verify, 1
+				o.Parallel = 1
 				_, err := run(t, newCopier(t, from.Memory, wrap(to), o))
 				if !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), v2(newHome, streams[1])) || !strings.Contains(err.Error(), v2(oldHome, streams[1])) {
 					t.Errorf("copy = %v, want ErrConflict naming both", err)

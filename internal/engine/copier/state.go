@@ -19,7 +19,7 @@ type Status string
 // The states of an object.
 const (
 	None     Status = "None"     // not copied yet, or not any more
-	Copied   Status = "Copied"   // it is at the destination, and proven as far as it can be
+	Copied   Status = "Copied"   // it is at the destination, see Proof
 	NotFound Status = "NotFound" // it vanished from the source before it could be copied
 )
 
@@ -122,10 +122,16 @@ func (s *State) find(key string) Entry {
 	return s.content.Objects[key]
 }
 
-// proves reports that exactly this version was seen to have this digest.
-func (s *State) proves(v store.Object, digest snapshot.Digest) bool {
+// proves reports that exactly this version was seen to be the copy of step.
+func (s *State) proves(v store.Object, step *Step) bool {
 	e := s.find(v.Key)
-	return e.State == Copied && e.Version == v.ID && e.Size == v.Size && !digest.IsZero() && e.Digest == digest
+	if e.State != Copied || e.Version != v.ID || e.Size != v.Size || e.Digest.IsZero() {
+		return false
+	}
+	if step.Digest.IsZero() { // snapshots are written once: the same version is the same content
+		return e.Source == step.From && e.SourceVersion == step.Version
+	}
+	return e.Digest == step.Digest
 }
 
 // set records e and saves now and then.

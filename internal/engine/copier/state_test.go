@@ -79,6 +79,34 @@ func TestTheStateSavesReadingBackWhatNoManifestProvesYet(t *testing.T) {
 	}
 }
 
+func TestTheStateSavesReadingBackWhatNoManifestDescribes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "copy.json")
+	from, to := source(t, storetest.S3Like(), unnamed), newBucket(t, storetest.S3Like())
+	o := from.options()
+	o.State = openState(t, path)
+	mustRun(t, newCopier(t, from.Memory, to.Memory, o))
+	o.State = openState(t, path)
+	f := storetest.NewFaulty(to.Memory)
+	for _, i := range mustRun(t, newCopier(t, from.Memory, f, o)).Items {
+		if i.State != Copied || i.Proof != ByRecord || i.Digest.IsZero() {
+			t.Errorf("%+v, want the proof %q", i, ByRecord)
+		}
+	}
+	if n := f.Count(storetest.OpOpen); n != 0 {
+		t.Errorf("%d objects were read, want none", n)
+	}
+	// Another version at the source is another object.
+	from.Overwrite(v2(oldHome, streams[0]), content(streams[0]))
+	from.Lose(from.Versions(v2(oldHome, streams[0]))[1].Version)
+	p, err := newCopier(t, from.Memory, to.Memory, o).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Steps[0].Action != Check || p.Steps[1].Action != Present {
+		t.Errorf("the plan is to %s and %s, want %s and %s", p.Steps[0].Action, p.Steps[1].Action, Check, Present)
+	}
+}
+
 func TestTheStateOfAnotherCopyIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "copy.json")
 	from, to := source(t, storetest.S3Like(), lineageA), newBucket(t, storetest.S3Like())

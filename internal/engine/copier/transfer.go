@@ -19,18 +19,19 @@ var errGone = errors.New("it vanished from the source")
 // maxAttempts is how often an object is sent when the store leaves open whether it arrived.
 const maxAttempts = 3
 
-// arrive sees to it that the object is at the destination, proven as far as it can be, and
-// fills item.
+// arrive sees to it that the object is at the destination, with a proof, and fills item.
 func (x *execution) arrive(ctx context.Context, s Step, item *Item) error {
 	switch s.Action {
 	case Conflict:
 		return fmt.Errorf("%w: %s; nothing was overwritten: remove what is wrong, or copy to another prefix", ErrConflict, s.Why)
 	case Present:
-		item.How, item.Version, item.Digest = Existing, s.there[0].ID, x.c.opts.State.find(s.To).Digest
-		item.Proven = x.c.opts.State.proves(s.there[0], s.Digest)
+		item.How, item.Version, item.Proof, item.Digest = Existing, s.there[0].ID, s.proof, s.Digest
+		if item.Digest.IsZero() {
+			item.Digest = x.c.opts.State.find(s.To).Digest
+		}
 		return nil
 	case Check:
-		return x.settle(ctx, s, item, s.there, s.Digest)
+		return x.settle(ctx, s, item, s.there, s.Digest, x.sent)
 	}
 	for attempt := 1; ; attempt++ {
 		err := x.free(ctx, s)
@@ -51,7 +52,7 @@ func (x *execution) arrive(ctx context.Context, s Step, item *Item) error {
 			if digest.IsZero() {
 				digest = item.Digest
 			}
-			return x.settle(ctx, s, item, []store.Object{o}, digest)
+			return x.settle(ctx, s, item, []store.Object{o}, digest, nil)
 		case !errors.Is(statErr, store.ErrNotFound) || attempt == maxAttempts:
 			return errors.Join(err, statErr)
 		}
@@ -74,12 +75,13 @@ func (x *execution) free(ctx context.Context, s Step) error {
 	return fmt.Errorf("copy to %s: is it there already? %w", s.To, err)
 }
 
-// transfer sends the object once, inside the store if that works. It tries the versions that
-// may be the snapshot until one has the right digest; where only reading can tell them apart,
-// the store cannot copy for us.
+// transfer sends the object once. The store copies for us where that works and a digest of the
+// whole object is recorded, so that reading the copy back proves it. Without one the source
+// would have to be read as well, and then streaming it costs no more. It tries the versions that
+// may be the snapshot until one has the right digest, which also only reading can tell apart.
 func (x *execution) transfer(ctx context.Context, s Step, item *Item) error {
 	candidates := s.snap.Candidates()
-	if len(candidates) == 1 && x.serverSide.Load() {
+	if len(candidates) == 1 && !s.Digest.IsZero() && x.serverSide.Load() {
 		err := x.inside(ctx, s, candidates[0], item)
 		// Who may write to the destination may perhaps not read the source; we may.
 		if !errors.Is(err, store.ErrUnsupported) && !errors.Is(err, store.ErrForbidden) {
@@ -118,7 +120,6 @@ func (x *execution) inside(ctx context.Context, s Step, o timeline.Object, item 
 	if err != nil {
 		return fmt.Errorf("copy %s to %s: %w", o.Ref, s.To, err)
 	}
-	x.sent(int(o.Size))
 	return x.received(s, item, got, o.Size, ServerSide)
 }
 
@@ -139,7 +140,10 @@ func (x *execution) stream(ctx context.Context, s Step, o timeline.Object, item 
 	got, err := x.c.to.Store.Put(ctx, s.To, whole, store.PutOptions{})
 	if whole.end {
 		item.Digest = snapshot.Digest(sum.Sum(nil))
-		item.Proven = item.Digest == s.Digest || !s.payload.IsZero()
+		item.Proof = AsRead
+		if item.Digest == s.Digest || !s.payload.IsZero() {
+			item.Proof = OnTheWay
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("copy %s to %s: %w", o.Ref, s.To, err)
@@ -172,9 +176,9 @@ func (x *execution) sent(n int) {
 	x.c.opts.Progress("copy", min(x.copied.Add(int64(n)), x.total), x.total)
 }
 
-// verify reads back what arrived, if that was asked for.
+// verify reads back what the store copied for us, and what we sent if that was asked for.
 func (x *execution) verify(ctx context.Context, s Step, item *Item) error {
-	if !x.c.opts.Verify {
+	if item.How == Streamed && !x.c.opts.Verify {
 		return nil
 	}
 	digest := s.Digest
@@ -182,18 +186,21 @@ func (x *execution) verify(ctx context.Context, s Step, item *Item) error {
 		digest = item.Digest // computed while streaming
 	}
 	o := store.Object{Version: store.Version{Key: s.To, ID: item.Version}, Size: item.Size}
-	how := item.How
-	err := x.settle(ctx, s, item, []store.Object{o}, digest)
+	how, seen := item.How, x.sent
+	if how == Streamed { // its bytes are counted already
+		seen = nil
+	}
+	err := x.settle(ctx, s, item, []store.Object{o}, digest, seen)
 	item.How = how
 	return err
 }
 
 // settle reads what is at the destination and takes the first that has the digest. Without a
-// digest the source is read as well.
-func (x *execution) settle(ctx context.Context, s Step, item *Item, there []store.Object, digest snapshot.Digest) error {
+// digest the source is read as well. seen, unless nil, counts what is read at the destination.
+func (x *execution) settle(ctx context.Context, s Step, item *Item, there []store.Object, digest snapshot.Digest, seen func(int)) error {
 	if digest.IsZero() {
 		var err error
-		if digest, err = x.measure(ctx, x.c.from.Store, version(s.snap.Object), s.Size); err != nil {
+		if digest, err = x.measure(ctx, x.c.from.Store, version(s.snap.Object), s.Size, nil); err != nil {
 			return x.named(ctx, s.snap.Object, err)
 		}
 	}
@@ -201,12 +208,12 @@ func (x *execution) settle(ctx context.Context, s Step, item *Item, there []stor
 		if o.Size != s.Size {
 			continue
 		}
-		got, err := x.measure(ctx, x.c.to.Store, o.Version, o.Size)
+		got, err := x.measure(ctx, x.c.to.Store, o.Version, o.Size, seen)
 		if err != nil {
 			return fmt.Errorf("read back: %w", err)
 		}
 		if got == digest {
-			item.How, item.Version, item.Digest, item.Proven = Existing, o.ID, got, true
+			item.How, item.Version, item.Digest, item.Proof = Existing, o.ID, got, ReadBack
 			return nil
 		}
 	}
@@ -215,8 +222,8 @@ func (x *execution) settle(ctx context.Context, s Step, item *Item, there []stor
 }
 
 // measure reads an object whole and returns its digest.
-func (x *execution) measure(ctx context.Context, from store.Reader, v store.Version, size int64) (snapshot.Digest, error) {
-	body, err := fetch.Open(ctx, from, v, fetch.Options{Size: size, Parallel: x.c.opts.Ranges, RangeBytes: x.c.opts.rangeBytes()})
+func (x *execution) measure(ctx context.Context, from store.Reader, v store.Version, size int64, seen func(int)) (snapshot.Digest, error) {
+	body, err := fetch.Open(ctx, from, v, fetch.Options{Size: size, Parallel: x.c.opts.Ranges, RangeBytes: x.c.opts.rangeBytes(), OnRead: seen})
 	if err != nil {
 		return snapshot.Digest{}, err
 	}
