@@ -25,6 +25,11 @@ type Options struct {
 	// expected, it must either be missing or answer store.ErrUnsupported.
 	Extend, Hold, SetTag, Copy, Inspect bool
 
+	// LooksFirst: Put refuses a key that is taken (store.ErrExists) although nothing says that the
+	// server would: the provider looks before it writes. That protects against mistakes and not
+	// against two who write at the same moment, so Want.ConditionalPut is not claimed.
+	LooksFirst bool
+
 	// ServerTime: Stat tells the store's clock.
 	ServerTime bool
 
