@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,13 +13,13 @@ import (
 	"druid.internal/druid/internal/store"
 )
 
-// capabilityCases are about the optional interfaces; extension is among the locks.
-var capabilityCases = []conformanceCase{
-	{"a hold protects until it is released", aHoldProtects},
-	{"tags are kept, also on locked versions", tagsAreKept},
-	{"a copy is a new object of its own", aCopyIsAnObject},
-	{"the bucket's protection is described", theBucketIsDescribed},
-}
+// The optional interfaces; extension is among the locks.
+var (
+	holdCases       = []conformanceCase{{name: "a hold protects until it is released", run: aHoldProtects}}
+	tagCases        = []conformanceCase{{name: "tags are kept, also on locked versions", run: tagsAreKept}}
+	copyCases       = []conformanceCase{{name: "a copy is a new object of its own", run: aCopyIsAnObject}}
+	describingCases = []conformanceCase{{name: "the bucket's protection is described", run: theBucketIsDescribed}}
+)
 
 func aHoldProtects(t *testing.T, o Options) {
 	s := o.New(t)
@@ -28,7 +29,7 @@ func aHoldProtects(t *testing.T, o Options) {
 		if ok {
 			wantError(t, "SetHold", h.SetHold(t.Context(), v, true), store.ErrUnsupported)
 		}
-		notProven(t, "holds; the store has none, and says so")
+		o.note(t, Fallback, "the store has no holds, and says so")
 		return
 	}
 	if !ok {
@@ -65,7 +66,9 @@ func tagsAreKept(t *testing.T, o Options) {
 		if ok {
 			wantError(t, "SetTag", tagger.SetTag(t.Context(), v, "k", "v"), store.ErrUnsupported)
 		}
-		notProven(t, "tags; the store has none, and says so")
+		_, err := s.Put(t.Context(), "a/tagged", strings.NewReader("x"), store.PutOptions{Tags: map[string]string{"k": "v"}})
+		wantError(t, "Put with tags on a store without", err, store.ErrUnsupported)
+		o.note(t, Fallback, "the store has no tags, and refuses to write any")
 		return
 	}
 	tags := map[string]string{"x-etcd-snapshot-exclude": "true", "Purpose": o.TagValue}
@@ -83,7 +86,7 @@ func tagsAreKept(t *testing.T, o Options) {
 	wantTags(t, o, s, plain, map[string]string{})
 	wantTags(t, o, s, large.Version, tags)
 	if !o.SetTag {
-		notProven(t, "setting tags later")
+		o.note(t, InPart, "tags cannot be set later")
 		return
 	}
 	if !ok {
@@ -133,7 +136,7 @@ func aCopyIsAnObject(t *testing.T, o Options) {
 			_, err := c.Copy(t.Context(), s, src, "b/copy", store.PutOptions{})
 			wantError(t, "Copy", err, store.ErrUnsupported)
 		}
-		notProven(t, "copies inside the store; it has none, and says so")
+		o.note(t, Fallback, "the store copies nothing itself, and says so: it is streamed")
 		return
 	}
 	if !ok {
@@ -196,7 +199,7 @@ func inspect(t *testing.T, s store.Reader) store.Bucket {
 func theBucketIsDescribed(t *testing.T, o Options) {
 	s := o.New(t)
 	if !o.Inspect {
-		notProven(t, "the description of the bucket; the store gives none")
+		o.note(t, Absent, "the store does not describe its bucket")
 		return
 	}
 	b := inspect(t, s)

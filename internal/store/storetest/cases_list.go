@@ -10,13 +10,14 @@ import (
 )
 
 var listCases = []conformanceCase{
-	{"an empty bucket lists nothing", anEmptyBucket},
-	{"keys are listed in order of their bytes", keysAreListedInOrder},
-	{"a prefix ends at a slash", aPrefixEndsAtASlash},
-	{"more keys than a page are listed completely", moreKeysThanAPage},
-	{"odd keys survive", oddKeysSurvive},
-	{"an error of the callback ends the listing", anErrorOfTheCallback},
-	{"the callback may use the store", theCallbackMayUseTheStore},
+	{name: "an empty bucket lists nothing", run: anEmptyBucket},
+	{name: "keys are listed in order of their bytes", run: keysAreListedInOrder},
+	{name: "a prefix ends at a slash", run: aPrefixEndsAtASlash},
+	{name: "more keys than a page are listed completely", run: moreKeysThanAPage},
+	{name: "odd keys survive", run: oddKeysSurvive},
+	{name: "an error of the callback ends the listing", run: anErrorOfTheCallback},
+	{name: "the callback may use the store", run: theCallbackMayUseTheStore},
+	{name: "a listing that breaks off is an error", run: aListingThatBreaksOff},
 }
 
 func anEmptyBucket(t *testing.T, o Options) {

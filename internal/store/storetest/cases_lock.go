@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,16 +13,19 @@ import (
 )
 
 var lockCases = []conformanceCase{
-	{"an object without a lock is not said to have one", anObjectWithoutALock},
-	{"a lock is read back exactly", aLockIsReadBackExactly},
-	{"a locked large object is locked", aLockedLargeObject},
-	{"a locked version cannot be deleted", aLockedVersionCannotBeDeleted},
-	{"a marker over a locked version hides nothing", aMarkerOverALockedVersion},
-	{"a foreign overwrite of a locked version loses nothing", aForeignOverwriteOfALocked},
-	{"a lock is extended in place and never shortened", aLockIsExtended},
-	{"a lock ends", aLockEnds},
-	{"the default lock is stamped on every object", theDefaultLock},
+	{name: "an object without a lock is not said to have one", run: anObjectWithoutALock},
+	{name: "a lock is read back exactly", run: aLockIsReadBackExactly},
+	{name: "a locked large object is locked", run: aLockedLargeObject},
+	{name: "a locked version cannot be deleted", run: aLockedVersionCannotBeDeleted},
+	{name: "a marker over a locked version hides nothing", run: aMarkerOverALockedVersion},
+	{name: "a foreign overwrite of a locked version loses nothing", run: aForeignOverwriteOfALocked},
 }
+
+var (
+	extensionCases   = []conformanceCase{{name: "a lock is extended in place and never shortened", run: aLockIsExtended}}
+	expiryCases      = []conformanceCase{{name: "a lock ends", run: aLockEnds}}
+	defaultLockCases = []conformanceCase{{name: "the default lock is stamped on every object", run: theDefaultLock}}
+)
 
 // lockFor is an explicit lock that outlives the test, to the second: no store keeps fractions.
 func lockFor(o Options, l Lock) *immutability.Retention {
@@ -31,10 +35,13 @@ func lockFor(o Options, l Lock) *immutability.Retention {
 // lockable says whether explicit locks can be proven, and proves their refusal otherwise.
 func lockable(t *testing.T, o Options) bool {
 	t.Helper()
-	if !o.Want.ObjectLock {
-		notProven(t, "locks; the store has none, and refuses Puts that ask for one")
+	if o.Want.ObjectLock {
+		return true
 	}
-	return o.Want.ObjectLock
+	_, err := o.New(t).Put(t.Context(), "a/locked", strings.NewReader("x"), store.PutOptions{Retention: lockFor(o, Lock{Ask: immutability.ModeCompliance})})
+	wantError(t, "Put with a lock on a store without", err, store.ErrUnsupported)
+	o.note(t, Fallback, "one cannot ask for locks, and is refused")
+	return false
 }
 
 // wantLocked expects the refusal to delete v, and v to be whole afterwards.
@@ -130,8 +137,11 @@ func aLockedVersionCannotBeDeleted(t *testing.T, o Options) {
 }
 
 func aMarkerOverALockedVersion(t *testing.T, o Options) {
-	if !o.Want.Versions || !lockable(t, o) {
-		notProven(t, "markers over locked versions")
+	if !lockable(t, o) {
+		return
+	}
+	if !o.Want.Versions {
+		o.note(t, Absent, "the store keeps no versions that a marker could hide")
 		return
 	}
 	s := o.New(t)
@@ -149,8 +159,14 @@ func aMarkerOverALockedVersion(t *testing.T, o Options) {
 }
 
 func aForeignOverwriteOfALocked(t *testing.T, o Options) {
-	if o.Overwrite == nil || !o.Want.Versions || !lockable(t, o) {
-		notProven(t, "a foreign overwrite of a locked version")
+	switch {
+	case !lockable(t, o):
+		return
+	case o.Overwrite == nil:
+		o.note(t, NotProven, "a foreign overwrite of a locked version")
+		return
+	case !o.Want.Versions:
+		o.note(t, NotProven, "that what is locked cannot be overwritten, where there are no versions")
 		return
 	}
 	s := o.New(t)
@@ -171,7 +187,7 @@ func aLockIsExtended(t *testing.T, o Options) {
 			_, err := e.Extend(t.Context(), v, o.Now().Add(o.LockPeriod))
 			wantError(t, "Extend", err, store.ErrUnsupported)
 		}
-		notProven(t, "extension; the store has none, and says so")
+		o.note(t, Fallback, "the store extends no lock, and says so")
 		return
 	}
 	if !ok {
@@ -204,8 +220,11 @@ func aLockIsExtended(t *testing.T, o Options) {
 }
 
 func aLockEnds(t *testing.T, o Options) {
-	if o.ShortLock == 0 || !lockable(t, o) {
-		notProven(t, "that a lock ends; no short period works here")
+	switch {
+	case !lockable(t, o):
+		return
+	case o.ShortLock == 0:
+		o.note(t, NotProven, "that a lock ends: no short period works here")
 		return
 	}
 	s := o.New(t)
@@ -231,7 +250,11 @@ func aLockEnds(t *testing.T, o Options) {
 
 func theDefaultLock(t *testing.T, o Options) {
 	if o.DefaultLock == nil {
-		notProven(t, "a lock that the bucket gives by default")
+		if !o.Want.ObjectLock {
+			o.note(t, Absent, "the bucket locks nothing by default")
+			return
+		}
+		o.note(t, NotProven, "a lock that the bucket gives by default")
 		return
 	}
 	s, mode, period := o.DefaultLock(t)

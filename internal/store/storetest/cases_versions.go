@@ -10,14 +10,13 @@ import (
 )
 
 var versionCases = []conformanceCase{
-	{"versions are listed newest first and all are readable", versionsAreListedNewestFirst},
-	{"a foreign overwrite loses nothing or is refused or shows", aForeignOverwrite},
-	{"a marker is listed and hides nothing", aMarkerIsListed},
-	{"a key hidden by a marker can be written again", aHiddenKeyCanBeWrittenAgain},
-	{"deleting removes exactly one version", deletingRemovesExactlyOne},
-	{"deleting what is gone succeeds", deletingWhatIsGone},
-	{"a marker can be removed", aMarkerCanBeRemoved},
-	{"deleting without a version makes no marker", deletingWithoutAVersion},
+	{name: "versions are listed newest first and all are readable", run: versionsAreListedNewestFirst},
+	{name: "a marker is listed and hides nothing", run: aMarkerIsListed},
+	{name: "a key hidden by a marker can be written again", run: aHiddenKeyCanBeWrittenAgain},
+	{name: "deleting removes exactly one version", run: deletingRemovesExactlyOne},
+	{name: "deleting what is gone succeeds", run: deletingWhatIsGone},
+	{name: "a marker can be removed", run: aMarkerCanBeRemoved},
+	{name: "deleting without a version makes no marker", run: deletingWithoutAVersion},
 }
 
 // versions writes n versions of a key, which the port itself may not be able to.
@@ -52,6 +51,7 @@ func versionsAreListedNewestFirst(t *testing.T, o Options) {
 		if got := list(t, s, ""); len(got) != 1 || got[0].ID != "" || !got[0].Latest {
 			t.Errorf("a store without versions lists %+v", got)
 		}
+		o.note(t, Fallback, "one object for each key, without a version ID")
 		return
 	}
 	bodies := []string{"one", "two", "three", "four"}
@@ -77,7 +77,7 @@ func versionsAreListedNewestFirst(t *testing.T, o Options) {
 
 func aForeignOverwrite(t *testing.T, o Options) {
 	if o.Overwrite == nil {
-		notProven(t, "what a foreign writer's overwrite does")
+		o.note(t, NotProven, "what a foreign writer's overwrite does")
 		return
 	}
 	s := o.New(t)
@@ -88,7 +88,7 @@ func aForeignOverwrite(t *testing.T, o Options) {
 		wantKeys(t, s, "", "a/k", "a/k")
 		return
 	}
-	t.Logf("without versions a foreign writer can replace an object that is not locked; only its digest tells")
+	o.note(t, Fallback, "a foreign writer can replace an object that is not locked; only its digest tells")
 	wantBytes(t, "what is there now", read(t, s, v), []byte("forged"))
 }
 
@@ -97,16 +97,18 @@ func aMarkerIsListed(t *testing.T, o Options) {
 	v := put(t, s, "a/k", []byte("content"), store.PutOptions{}).Version
 	if !o.Want.Versions {
 		if o.Hide == nil {
-			notProven(t, "what a delete without a version does on a store without versions")
+			o.note(t, NotProven, "what a delete without a version does on a store without versions")
 			return
 		}
 		o.Hide(t, s, "a/k")
 		wantKeys(t, s, "")
+		o.note(t, Fallback, "a delete without a version removes the object")
 		return
 	}
 	o.Hide(t, s, "a/k")
 	if o.NoMarkers {
 		aKeyIsHidden(t, s, v)
+		o.note(t, Fallback, "there are no markers: what is deleted by name stays listed and readable as a version")
 		return
 	}
 	got := list(t, s, "a")
@@ -152,7 +154,7 @@ func aKeyIsHidden(t *testing.T, s store.Store, v store.Version) {
 
 func aHiddenKeyCanBeWrittenAgain(t *testing.T, o Options) {
 	if !o.Want.Versions {
-		notProven(t, "markers; the store has none")
+		o.note(t, Absent, "the store has no markers")
 		return
 	}
 	s := o.New(t)
@@ -223,7 +225,7 @@ func deletingWhatIsGone(t *testing.T, o Options) {
 
 func aMarkerCanBeRemoved(t *testing.T, o Options) {
 	if !o.Want.Versions || o.NoMarkers {
-		notProven(t, "markers; the store has none")
+		o.note(t, Absent, "the store has no markers")
 		return
 	}
 	s := o.New(t)
@@ -246,7 +248,7 @@ func aMarkerCanBeRemoved(t *testing.T, o Options) {
 
 func deletingWithoutAVersion(t *testing.T, o Options) {
 	if !o.Want.Versions {
-		notProven(t, "markers; the store has none")
+		o.note(t, Absent, "the store has no markers")
 		return
 	}
 	s := o.New(t)

@@ -33,6 +33,9 @@ type Options struct {
 	// ServerTime: Stat tells the store's clock.
 	ServerTime bool
 
+	// Record, if set, is told what each case came to, when it is over. See Report.Publish.
+	Record func(Result)
+
 	// Lock are the modes one may ask for with PutOptions.Retention, and what is read back
 	// for each. Needed if Want.ObjectLock.
 	Lock []Lock
@@ -93,6 +96,8 @@ type Options struct {
 	OddKeys, NoKeys []string
 	// CloseIdle drops pooled connections before goroutines are counted. nil: nothing pooled.
 	CloseIdle func()
+
+	notes *notes // of the case that runs
 }
 
 // Lock is a mode asked for and the mode that must be read back.
