@@ -9,54 +9,68 @@ import (
 	"druid.internal/druid/internal/store/s3"
 )
 
-// rotating is an access key whose files may be replaced at any time, as Kubernetes does when
-// a Secret changes. The files are looked at before each request and read when they changed.
-type rotating struct {
+// rotating are credentials whose files may be replaced at any time, as Kubernetes does when a
+// Secret changes. The files are looked at before each request and read when they changed.
+type rotating[T any] struct {
 	files Files
+	names []string                // of the fields whose files are watched
+	parse func(fields) (T, error) // fails if something is missing
 
 	mu    sync.Mutex
 	stamp []fs.FileInfo
-	last  s3.Keys // the last that was complete; no access key: none yet
+	last  *T // the last that were complete
 }
 
-func newRotating(files Files) *rotating { return &rotating{files: files} }
+func newRotating[T any](files Files, names []string, parse func(fields) (T, error)) *rotating[T] {
+	return &rotating[T]{files: files, names: names, parse: parse}
+}
 
-// readAttempts bounds how often a key is read that changes while it is read.
+// readAttempts bounds how often credentials are read that change while they are read.
 const readAttempts = 5
 
-// keys returns the current access key. While the files are missing, incomplete or in the
-// middle of a change, that is the one before: a request with it tells more than no request.
-func (r *rotating) keys() (s3.Keys, error) {
+// get returns the current credentials. While the files are missing, incomplete or in the
+// middle of a change, these are the ones before: a request with them tells more than no request.
+func (r *rotating[T]) get() (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := stampOf(r.files.paths(keyFields))
-	if r.last.AccessKeyID != "" && same(r.stamp, now) {
-		return r.last, nil
+	now := stampOf(r.files.paths(r.names))
+	if r.last != nil && same(r.stamp, now) {
+		return *r.last, nil
 	}
 	err := errors.New(r.files.Variable + ": the credentials changed again and again while they were read")
 	for range readAttempts {
-		var f fields
-		var readErr error
-		if f, readErr = r.files.read(); readErr == nil {
-			readErr = f.required(fieldAccessKeyID, fieldSecretAccessKey)
+		var read T
+		f, readErr := r.files.read()
+		if readErr == nil {
+			read, readErr = r.parse(f)
 		}
-		after := stampOf(r.files.paths(keyFields))
+		after := stampOf(r.files.paths(r.names))
 		if !same(now, after) { // the key and its secret may not belong together
 			now = after
 			continue
 		}
 		if readErr == nil {
-			r.last = s3.Keys{AccessKeyID: f.values[fieldAccessKeyID], SecretAccessKey: f.values[fieldSecretAccessKey], SessionToken: f.values[fieldSessionToken]}
-			r.stamp = now
-			return r.last, nil
+			r.last, r.stamp = &read, now
+			return read, nil
 		}
 		err = readErr
 		break
 	}
-	if r.last.AccessKeyID != "" {
-		return r.last, nil
+	if r.last != nil {
+		return *r.last, nil
 	}
-	return s3.Keys{}, err
+	var none T
+	return none, err
+}
+
+// rotatingKeys is an access key of S3.
+func rotatingKeys(files Files) func() (s3.Keys, error) {
+	return newRotating(files, keyFields, func(f fields) (s3.Keys, error) {
+		if err := f.required(fieldAccessKeyID, fieldSecretAccessKey); err != nil {
+			return s3.Keys{}, err
+		}
+		return s3.Keys{AccessKeyID: f.values[fieldAccessKeyID], SecretAccessKey: f.values[fieldSecretAccessKey], SessionToken: f.values[fieldSessionToken]}, nil
+	}).get
 }
 
 // stampOf is what tells one state of the files from another; nil for those that do not exist.

@@ -81,7 +81,7 @@ func (c Config) openOCS(ctx context.Context) (store.Store, error) {
 	if err := f.required(needed...); err != nil {
 		return nil, fmt.Errorf("OCS: %w", err)
 	}
-	o.Keys = newRotating(files).keys
+	o.Keys = rotatingKeys(files)
 	return newS3(ctx, o)
 }
 
@@ -200,7 +200,7 @@ func (f fields) identity(o *s3.Options, files Files) error {
 	if err := f.required(fieldAccessKeyID, fieldSecretAccessKey, fieldRegion); err != nil {
 		return err
 	}
-	o.Keys = newRotating(files).keys
+	o.Keys = rotatingKeys(files)
 	return nil
 }
 
