@@ -1,0 +1,306 @@
+package gcs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"cloud.google.com/go/storage"
+	"golang.org/x/oauth2"
+	"google.golang.org/api/googleapi"
+
+	"druid.internal/druid/internal/store"
+)
+
+// failure is an error of the server or of the way to it, in the words of the port: what it
+// is, what the server said, and what to do about it.
+type failure struct {
+	kind   error // a sentinel of package store; nil if none fits
+	said   string
+	remedy string
+	cause  error
+}
+
+func (f *failure) Error() string {
+	var b strings.Builder
+	if f.kind != nil {
+		b.WriteString(f.kind.Error())
+		b.WriteString(": ")
+	}
+	b.WriteString(f.said)
+	if f.remedy != "" {
+		b.WriteString("; ")
+		b.WriteString(f.remedy)
+	}
+	return b.String()
+}
+
+func (f *failure) Unwrap() []error {
+	if f.kind == nil {
+		return []error{f.cause}
+	}
+	return []error{f.kind, f.cause}
+}
+
+// rule classifies an answer by its reason, else by its status.
+type rule struct {
+	reasons []string
+	status  []int
+	kind    error
+	remedy  string
+}
+
+// The remedies that several rules share.
+const (
+	grant      = "grant the permission to this identity (docs/operations/permissions.md lists what each role needs)"
+	checkWhere = "check the container's name and the endpoint, or create it"
+)
+
+// rules are tried in order; reasons of all rules go before statuses of any. Locks are not
+// among them: see blamesLock.
+var rules = []rule{
+	{reasons: []string{"conditionNotMet"}, status: []int{http.StatusPreconditionFailed}, kind: store.ErrExists},
+	{reasons: []string{"authError", "required", "invalidCredentials", "expired"}, status: []int{http.StatusUnauthorized}, kind: store.ErrCredentials,
+		remedy: "check that the credentials belong to this service, still exist and have not expired"},
+	{reasons: []string{"rateLimitExceeded", "userRateLimitExceeded", "slowDown", "backendBusy"}, status: []int{http.StatusTooManyRequests}, kind: store.ErrThrottled, remedy: "try again later"},
+	{reasons: []string{"quotaExceeded", "dailyLimitExceeded", "concurrentLimitExceeded"}, kind: store.ErrThrottled, remedy: "a quota of the project is used up: raise it, or wait until it is renewed"},
+	{reasons: []string{"accountDisabled", "billingDisabled", "billingNotEnabled", "UserProjectAccountProblem"}, kind: store.ErrForbidden, remedy: "the project's billing is off or its account closed: enable billing"},
+	{reasons: []string{"accessNotConfigured", "SERVICE_DISABLED"}, kind: store.ErrForbidden, remedy: "enable the Cloud Storage API in the project of this identity"},
+	{reasons: []string{"forbidden", "insufficientPermissions", "domainPolicy", "sslRequired"}, status: []int{http.StatusForbidden}, kind: store.ErrForbidden, remedy: grant},
+	{reasons: []string{"uploadTooLarge"}, status: []int{http.StatusRequestEntityTooLarge}, remedy: "one object can have 5 TiB"},
+	{reasons: []string{"notImplemented"}, status: []int{http.StatusNotImplemented}, kind: store.ErrUnsupported},
+	{status: []int{http.StatusNotFound}, kind: store.ErrNotFound},
+	{status: []int{http.StatusGone}, remedy: "the upload was canceled or is too old"},
+	{status: []int{http.StatusInsufficientStorage}, kind: store.ErrNoSpace, remedy: "enlarge the store or its quota"},
+	{status: []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect},
+		remedy: "this endpoint sends elsewhere: check --store-endpoint-override"},
+}
+
+// classify turns an error of the SDK into one of the port's. It is the only place that does.
+func (s *Store) classify(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return err
+	}
+	if creds := (*credentialsError)(nil); errors.As(err, &creds) {
+		return s.classifyToken(creds)
+	}
+	if api := apiError(err); api != nil {
+		return s.classifyAnswer(err, api)
+	}
+	if f := s.classifyNetwork(err, s.opts.server()); f != nil {
+		return f
+	}
+	switch {
+	case errors.Is(err, storage.ErrObjectNotExist):
+		return &failure{kind: store.ErrNotFound, said: "the store does not have it", cause: err}
+	case errors.Is(err, storage.ErrBucketNotExist):
+		return &failure{kind: store.ErrNoBucket, said: s.caps.Location, remedy: checkWhere, cause: err}
+	}
+	return &failure{said: innermost(err), cause: err}
+}
+
+// classifyToken is for what happened while a token was fetched: no way to those who issue it
+// is another matter than their refusal.
+func (s *Store) classifyToken(err *credentialsError) error {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) {
+		said := refused.ErrorCode
+		if refused.ErrorDescription != "" {
+			said += ": " + refused.ErrorDescription
+		}
+		if said == "" && refused.Response != nil {
+			said = refused.Response.Status
+		}
+		if refused.Response != nil && refused.Response.StatusCode >= 500 {
+			return &failure{kind: store.ErrUnreachable, said: "an access token cannot be had: " + oneLine(said), remedy: "try again later", cause: err}
+		}
+		return &failure{kind: store.ErrCredentials, said: "an access token was refused: " + oneLine(said),
+			remedy: "check that the service account and its key still exist, that a federated token has not expired, and that this machine's clock is right", cause: err}
+	}
+	if f := s.classifyNetwork(err.err, "the token service of the credentials"); f != nil {
+		return f
+	}
+	return &failure{kind: store.ErrCredentials, said: oneLine(err.Error()), cause: err}
+}
+
+// classifyAnswer is for what the server answered.
+func (s *Store) classifyAnswer(err error, api *googleapi.Error) error {
+	f := &failure{said: saidBy(api), cause: err}
+	if api.Code == http.StatusNotFound && missingBucket(api) {
+		f.kind, f.said, f.remedy = store.ErrNoBucket, s.caps.Location, checkWhere
+		return f
+	}
+	reasons := reasonsOf(api)
+	for _, r := range rules {
+		if slices.ContainsFunc(reasons, func(reason string) bool { return slices.Contains(r.reasons, reason) }) {
+			f.kind, f.remedy = r.kind, r.remedy
+			return f
+		}
+	}
+	for _, r := range rules {
+		if slices.Contains(r.status, api.Code) {
+			f.kind, f.remedy = r.kind, r.remedy
+			return f
+		}
+	}
+	if api.Code >= 500 {
+		f.kind, f.remedy = store.ErrUnreachable, s.opts.server()+" answers but fails, try again later"
+	}
+	return f
+}
+
+// classifyNetwork is for what happened on the way. nil: nothing of that kind.
+func (s *Store) classifyNetwork(err error, where string) error {
+	f := &failure{kind: store.ErrUnreachable, cause: err}
+	var (
+		dns     *net.DNSError
+		timeout net.Error
+		op      *net.OpError
+	)
+	trust := notTrusted(err)
+	switch {
+	case trust != nil:
+		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
+		f.remedy = "give the CA's certificate in the file trustedCaCert beside the credentials"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		f.said = where + " speaks plain http, not https"
+		f.remedy = "correct the endpoint's scheme"
+	case errors.As(err, &dns):
+		f.said = fmt.Sprintf("the name %q cannot be resolved: %s", dns.Name, dns.Err)
+		f.remedy = "check the endpoint and the network"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		f.said = "connection refused by " + where
+		f.remedy = "check the endpoint and that the server runs"
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		f.said = where + " did not answer in time"
+		f.remedy = "check the network and the endpoint"
+	case connectionBroke(err):
+		f.said = "the connection to " + where + " broke: " + innermost(err)
+		f.remedy = "try again"
+	case errors.As(err, &op):
+		f.said = "no connection to " + where + ": " + innermost(err)
+		f.remedy = "check the endpoint and the network"
+	default:
+		return nil
+	}
+	return f
+}
+
+// connectionBroke recognises a connection that ended before the answer did.
+func connectionBroke(err error) bool {
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	// net/http has no values for these.
+	said := err.Error()
+	return strings.Contains(said, "server closed idle connection") || strings.Contains(said, "client connection lost")
+}
+
+// saidBy is what the server said, on one line.
+func saidBy(api *googleapi.Error) string {
+	said := api.Message
+	if said == "" && api.Body != "" && !strings.HasPrefix(strings.TrimSpace(api.Body), "<") && len(api.Body) < 200 {
+		said = api.Body // a page of a proxy says nothing
+	}
+	if said == "" {
+		said = http.StatusText(api.Code)
+	}
+	if reasons := reasonsOf(api); len(reasons) > 0 && !strings.Contains(said, reasons[0]) {
+		said = reasons[0] + ": " + said
+	}
+	return fmt.Sprintf("%s (HTTP %d)", oneLine(said), api.Code)
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// reasonsOf are the server's words for why.
+func reasonsOf(api *googleapi.Error) []string {
+	var all []string
+	for _, item := range api.Errors {
+		if item.Reason != "" {
+			all = append(all, item.Reason)
+		}
+	}
+	return all
+}
+
+// missingBucket says whether an answer "not found" is about the bucket.
+func missingBucket(api *googleapi.Error) bool {
+	return strings.Contains(strings.ToLower(api.Message), "bucket does not exist")
+}
+
+// blamesLock says whether the server refused because of a lock, and whether that is a hold.
+func blamesLock(err error) (blamed, hold bool) {
+	api := apiError(err)
+	if api == nil || api.Code != http.StatusForbidden {
+		return false, false
+	}
+	reasons, said := reasonsOf(api), strings.ToLower(api.Message)
+	switch {
+	case slices.Contains(reasons, "objectUnderActiveHold"), strings.Contains(said, "under active"):
+		return true, true
+	case slices.Contains(reasons, "retentionPolicyNotMet"), strings.Contains(said, "retention policy"), strings.Contains(said, "retention expiration"):
+		return true, false
+	}
+	return false, false
+}
+
+// apiError is the server's answer in an error, or nil.
+func apiError(err error) *googleapi.Error {
+	var api *googleapi.Error
+	if errors.As(err, &api) {
+		return api
+	}
+	return nil
+}
+
+// statusOf is the HTTP status of the answer, or 0 if none arrived.
+func statusOf(err error) int {
+	if api := apiError(err); api != nil {
+		return api.Code
+	}
+	return 0
+}
+
+// passing says whether a request is worth repeating at once. All that is sent may be repeated.
+func passing(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBroken) || notTrusted(err) != nil {
+		return false
+	}
+	var creds *credentialsError
+	if errors.As(err, &creds) {
+		var refused *oauth2.RetrieveError
+		return !errors.As(err, &refused) && connectionBroke(creds.err)
+	}
+	if api := apiError(err); api != nil {
+		return api.Code == http.StatusRequestTimeout || api.Code == http.StatusTooManyRequests ||
+			api.Code >= 500 && api.Code != http.StatusNotImplemented && api.Code != http.StatusInsufficientStorage
+	}
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ECONNREFUSED) || connectionBroke(err)
+}
+
+// innermost is the last error in the chain: the SDK wraps in many words that say nothing.
+func innermost(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return oneLine(err.Error())
+		}
+		err = next
+	}
+}
