@@ -5,37 +5,34 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
 )
 
-// table prints the view for people: what one can restore to, the timeline drawn, every snapshot, and
-// what is noteworthy.
-func (v listView) table(w io.Writer, width int) error {
+// manySnapshots is how many of one lineage are listed one by one without being asked: about
+// what fits on two screens.
+const manySnapshots = 60
+
+// table prints the view for people: what one can restore to, the timeline drawn with its chains, every
+// snapshot (of a lineage with many only if all), and what is noteworthy.
+func (v listView) table(w io.Writer, width int, all bool) error {
 	fmt.Fprintf(w, "%s, prefix %s\n", v.Store, orDash(v.Prefix))
 	if len(v.Lineages) == 0 {
 		fmt.Fprintln(w, "\nno snapshots")
 	}
 	for i, l := range v.Lineages {
 		fmt.Fprintf(w, "\n%s\n", l.heading(i == 0))
-		for _, r := range l.Restorable {
-			fmt.Fprintf(w, "  restorable  revision %d to %d", r.From, r.To)
-			if !r.ToTime.IsZero() {
-				fmt.Fprintf(w, ", %s to %s", moment(r.FromTime), moment(r.ToTime))
-			}
-			fmt.Fprintln(w)
+		l.writeWindows(w, width)
+		if err := l.draw(w, width); err != nil {
+			return err
 		}
-		if len(l.Restorable) == 0 {
-			fmt.Fprintln(w, "  restorable  nothing")
+		if len(l.Snapshots) > manySnapshots && !all {
+			fmt.Fprintf(w, "\n  %d snapshots; --all lists each of them, and so does -o json\n", len(l.Snapshots))
+			continue
 		}
-		l.draw(w, width)
-		rows := [][]string{{"", "SNAPSHOT", "REVISIONS", "CREATED", "SIZE", "PROTECTED", "NOTE"}}
-		for _, s := range l.Snapshots {
-			rows = append(rows, []string{"", s.Name, s.revisions(), moment(s.Created), bytesString(s.Size), s.Protection.String(), s.note()})
-		}
-		if err := columns(w, rows); err != nil {
+		fmt.Fprintln(w)
+		if err := columns(w, l.rows(width)); err != nil {
 			return err
 		}
 	}
@@ -46,6 +43,86 @@ func (v listView) table(w io.Writer, width int) error {
 		}
 	}
 	return nil
+}
+
+// manyWindows is how many windows are printed, the newest.
+const manyWindows = 10
+
+// writeWindows says plainly what one can restore to.
+func (l lineageView) writeWindows(w io.Writer, width int) {
+	const lead, indent = "  restore to  ", "              "
+	if len(l.Restorable) == 0 {
+		fmt.Fprintf(w, "%snothing\n", lead)
+	}
+	older := max(len(l.Restorable)-manyWindows, 0)
+	if older > 0 {
+		fmt.Fprintf(w, "%s%d earlier windows, which -o json lists, and\n", lead, older)
+	}
+	for _, r := range l.Restorable[older:] {
+		revisions, moments := r.told()
+		switch {
+		case moments == "":
+			fmt.Fprintf(w, "%s%s\n", lead, revisions)
+		case len(lead)+len(revisions)+2+len(moments) > columnsOf(width):
+			fmt.Fprintf(w, "%s%s,\n%s%s\n", lead, revisions, indent, moments)
+		default:
+			fmt.Fprintf(w, "%s%s, %s\n", lead, revisions, moments)
+		}
+	}
+}
+
+// told says what a window lets one restore to, by revision and by time.
+func (r windowView) told() (revisions, moments string) {
+	if r.From == r.To {
+		return fmt.Sprintf("revision %d", r.To), "taken " + moment(r.FromTime)
+	}
+	if !r.ToTime.IsZero() {
+		moments = fmt.Sprintf("any moment from %s to %s", moment(r.FromTime), moment(r.ToTime))
+	}
+	return fmt.Sprintf("any revision from %d to %d", r.From, r.To), moments
+}
+
+// columnsOf is the width to fill: that of the terminal, or 80.
+func columnsOf(width int) int {
+	if width == 0 {
+		return 80
+	}
+	return width
+}
+
+// narrow: on a terminal of fewer columns the tables are without what is told elsewhere as well.
+func narrow(width int) bool { return width > 0 && width < 118 }
+
+const minutes = "2006-01-02 15:04"
+
+func minute(t time.Time) string { return t.UTC().Format(minutes) }
+
+// rows are the snapshots one by one.
+func (l lineageView) rows(width int) [][]string {
+	if narrow(width) {
+		rows := [][]string{{"", "SNAPSHOT", "CREATED (UTC)", "PROTECTED UNTIL", "NOTE"}}
+		for _, s := range l.Snapshots {
+			rows = append(rows, []string{"", s.Name, minute(s.Created), s.Protection.short(time.DateOnly), s.note()})
+		}
+		return rows
+	}
+	rows := [][]string{{"", "SNAPSHOT", "REVISIONS", "CREATED", "SIZE", "PROTECTED UNTIL", "NOTE"}}
+	for _, s := range l.Snapshots {
+		rows = append(rows, []string{"", s.Name, s.revisions(), moment(s.Created), bytesString(s.Size), s.Protection.short(minutes), s.note()})
+	}
+	return rows
+}
+
+// short is until when a snapshot is protected, in that form, and by what.
+func (p *protectionView) short(form string) string {
+	if p == nil || p.Until.IsZero() {
+		return p.String()
+	}
+	s := p.Until.UTC().Format(form) + " " + string(p.Mode)
+	if p.Hold {
+		s += ", on hold"
+	}
+	return s
 }
 
 func (l lineageView) heading(newest bool) string {
@@ -100,108 +177,6 @@ func (p *protectionView) String() string {
 		return "none"
 	}
 	return string(p.Mode) + " until " + moment(p.Until)
-}
-
-// draw prints the lineage over time, one column per slice of it:
-//
-//	2026-11-20 08:00:00Z                                   2026-11-20 09:00:00Z
-//	F---+---+---+---F--+---+---xxxxxF---+---+---+------
-//	C   C   C   C   C  C   C        C   C   C   C
-//
-// F: a full was taken, +: a delta; -: every revision of it can be restored; x: it cannot. Below, the weakest
-// protection of what was written: C compliance, G governance, a advisory, . none, ? unknown.
-func (l lineageView) draw(w io.Writer, width int) {
-	const margin, narrowest, widest = 2, 40, 100
-	if width == 0 {
-		width = 80
-	}
-	cells := min(max(width-2*margin, narrowest), widest)
-	if len(l.Snapshots) < 2 {
-		return
-	}
-	first, last := l.Snapshots[0].Created, l.Snapshots[0].Created
-	for _, s := range l.Snapshots {
-		if s.Created.Before(first) {
-			first = s.Created
-		}
-		if s.Created.After(last) {
-			last = s.Created
-		}
-	}
-	span := last.Sub(first)
-	if span <= 0 {
-		return
-	}
-	at := func(t time.Time) int {
-		return min(max(int(int64(cells-1)*int64(t.Sub(first))/int64(span)), 0), cells-1)
-	}
-	state, lock := fill(cells, 'x'), fill(cells, ' ')
-	for _, r := range l.Restorable {
-		from, to := l.createdAround(r)
-		for i := at(from); i <= at(to); i++ {
-			state[i] = '-'
-		}
-	}
-	for _, s := range l.Snapshots {
-		i := at(s.Created)
-		switch {
-		case s.Problem != "" || s.Excluded:
-		case s.Kind == snapshot.Full:
-			state[i] = 'F'
-		case state[i] == '-':
-			state[i] = '+'
-		}
-		if m := s.Protection.mark(); lock[i] == ' ' || weaker(m, lock[i]) {
-			lock[i] = m
-		}
-	}
-	left, right := moment(first), moment(last)
-	gap := max(cells-utf8.RuneCountInString(left)-utf8.RuneCountInString(right), 1)
-	fmt.Fprintf(w, "\n  %s%s%s\n  %s\n  %s\n", left, strings.Repeat(" ", gap), right, string(state), strings.TrimRight(string(lock), " "))
-	fmt.Fprintf(w, "  above: F full, + delta, - restorable, x not\n  below: C compliance, G governance, a advisory, . none, ? unknown\n\n")
-}
-
-// createdAround bounds a window by the creation of the snapshots at its ends.
-func (l lineageView) createdAround(r windowView) (from, to time.Time) {
-	for _, s := range l.Snapshots {
-		if s.Name == r.Base {
-			from = s.Created
-		}
-		if s.To <= r.To && s.Created.After(to) {
-			to = s.Created
-		}
-	}
-	return from, to
-}
-
-func fill(n int, r rune) []rune {
-	b := make([]rune, n)
-	for i := range b {
-		b[i] = r
-	}
-	return b
-}
-
-// marks are the letters of protection, weakest first.
-const marks = "?.aGC"
-
-func weaker(a, b rune) bool { return strings.IndexRune(marks, a) < strings.IndexRune(marks, b) }
-
-func (p *protectionView) mark() rune {
-	if p == nil {
-		return '?'
-	}
-	switch p.Mode {
-	case immutability.ModeNone:
-		return '.'
-	case immutability.ModeAdvisory:
-		return 'a'
-	case immutability.ModeGovernance:
-		return 'G'
-	case immutability.ModeCompliance:
-		return 'C'
-	}
-	return '?'
 }
 
 func orDash(s string) string {

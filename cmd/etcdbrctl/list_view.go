@@ -43,11 +43,20 @@ type snapshotView struct {
 	Size       int64             `json:"size"` // stored bytes
 	Events     int64             `json:"events,omitempty"`
 	Digest     snapshot.Digest   `json:"digest,omitzero"`
+	DigestOf   digested          `json:"digestOf,omitempty"` // what Digest is the SHA-256 of
 	Final      bool              `json:"final,omitempty"`
 	Excluded   bool              `json:"excluded,omitempty"`
 	Problem    string            `json:"problem,omitempty"`
 	Protection *protectionView   `json:"protection,omitempty"` // absent: the store did not tell
 }
+
+// digested is what a digest covers.
+type digested string
+
+const (
+	wholeObject digested = "object"  // everything that is stored, as a manifest tells
+	onlyPayload digested = "payload" // what follows the header of a native delta, as that tells
+)
 
 type protectionView struct {
 	Mode  immutability.Mode `json:"mode"`
@@ -87,7 +96,10 @@ func newSnapshotView(s timeline.Snapshot, r *immutability.Retention) snapshotVie
 	v := snapshotView{Name: n.String(), Key: s.Key.String(), Version: s.Version, Kind: n.Kind, From: n.Start, To: s.Last, Certain: s.Certain,
 		Created: n.CreatedAt(), Size: s.Size, Final: n.Final, Excluded: s.Excluded, Problem: s.Problem}
 	if s.Manifest != nil {
-		v.Events, v.Digest = s.Manifest.Events, s.Manifest.Digest
+		v.Events, v.Digest, v.DigestOf = s.Manifest.Events, s.Manifest.Digest, wholeObject
+		if s.Manifest == s.Header {
+			v.DigestOf = onlyPayload
+		}
 	}
 	if r != nil {
 		v.Protection = &protectionView{r.Mode, r.Until, r.Hold}
