@@ -24,7 +24,19 @@ import (
 // Prefix is the store Prefix of every bucket here.
 const Prefix = "ns--uid/etcd-main"
 
-const fixturePath = "../../../testdata/upstream-bucket-gzip" // from any package of the engine
+// fixturePath is where the bucket of the original lies, from any package of the module.
+func fixturePath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, "testdata", "upstream-bucket-gzip")
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	t.Fatal("the fixtures are in no directory above this one", err)
+	return ""
+}
 
 // The snapshots of a native bucket, and their lineage.
 var (
@@ -49,7 +61,7 @@ func Key(n snapshot.Name) string { return snapshot.SnapshotKey(Prefix, n).String
 // WantHash is the HashKV of the whole History, as etcd told it.
 func WantHash(t *testing.T) uint32 {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(fixturePath, "expected.json"))
+	b, err := os.ReadFile(filepath.Join(fixturePath(t), "expected.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +76,7 @@ func WantHash(t *testing.T) uint32 {
 func Original(t *testing.T) *storetest.Memory {
 	t.Helper()
 	m := storetest.NewMemory(storetest.S3Like())
-	dir := filepath.Join(fixturePath, "ns--uid/etcd-main/v2")
+	dir := filepath.Join(fixturePath(t), "ns--uid/etcd-main/v2")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +124,7 @@ func Native(t *testing.T) *storetest.Memory {
 
 func readFixture(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(fixturePath, Prefix, "v2", name))
+	b, err := os.ReadFile(filepath.Join(fixturePath(t), Prefix, "v2", name))
 	if err != nil {
 		t.Fatal(err)
 	}
