@@ -34,7 +34,6 @@ const (
 type memory struct {
 	records []Record
 	arena   []byte
-	shared  *content // what they point into instead, together with other batches
 }
 
 // memories keeps released memory for the next batch of any reader. It is a cache without
@@ -52,10 +51,6 @@ func newMemory(n int) *memory {
 }
 
 func (m *memory) release() {
-	if m.shared != nil {
-		m.shared.release()
-		m.shared = nil
-	}
 	if cap(m.arena) > maxPooledBytes {
 		m.arena = nil
 	}
@@ -65,3 +60,30 @@ func (m *memory) release() {
 }
 
 func (m *memory) batch() *Batch { return &Batch{Records: m.records, mem: m} }
+
+// reserve makes sure that n bytes can be appended to the arena without moving it. It reports
+// false if they do not fit behind records that are already there.
+func (m *memory) reserve(n int) bool {
+	if cap(m.arena)-len(m.arena) >= n {
+		return true
+	}
+	if len(m.records) > 0 {
+		return false
+	}
+	m.arena = make([]byte, 0, n)
+	return true
+}
+
+// store appends what etcd stores for a change to the arena, and says where it and its key begin.
+func (m *memory) store(c change, key, value []byte) (start, keyStart int) {
+	start = len(m.arena)
+	m.arena = appendStored(m.arena, c, key, value)
+	return start, start + 1 + uvarintLen(uint64(len(key)))
+}
+
+// add appends the record whose bytes were written to the arena from start on.
+func (m *memory) add(r Record, start, key, keyLen int) {
+	end := len(m.arena)
+	r.Key, r.Value = m.arena[key:key+keyLen:key+keyLen], m.arena[start:end:end]
+	m.records = append(m.records, r)
+}

@@ -145,7 +145,7 @@ func (d *Delta) Append(received time.Time, events []*mvccpb.Event) error {
 	for _, e := range events {
 		c, _ := changeOf(e)
 		if d.format == Native {
-			d.piece = appendEvent(d.piece, c, e.Kv.Key, e.Kv.Value)
+			d.piece = appendEvent(d.piece, c, e.Kv.Key, e.Kv.Value, d.events.following())
 		} else {
 			if !d.Empty() {
 				d.piece = append(d.piece, ',')

@@ -98,7 +98,7 @@ func (j *jsonReader) element(m *memory) (full bool, err error) {
 		case size < 0:
 			return false, j.w.malformed("the element is not a JSON object")
 		}
-		if err := j.more(); err != nil {
+		if err := j.w.more(j.maxEvent); err != nil {
 			return false, err
 		}
 	}
@@ -136,33 +136,10 @@ func (j *jsonReader) token() error {
 			}
 			j.w.pos++
 		}
-		if err := j.more(); err != nil {
+		if err := j.w.more(j.maxEvent); err != nil {
 			return err
 		}
 	}
-}
-
-// more brings more bytes behind the unread ones, in a larger buffer if they fill half of it.
-func (j *jsonReader) more() error {
-	w := j.w
-	unread := len(w.rest())
-	switch {
-	case w.err != nil:
-		return w.ended()
-	case unread > j.maxEvent:
-		return w.malformed("an event of more than %d bytes", j.maxEvent)
-	case 2*unread >= cap(w.buf):
-		w.move(make([]byte, 0, 2*cap(w.buf)))
-	case cap(w.buf) > scanBytes && unread < scanBytes/2:
-		w.move(make([]byte, 0, scanBytes))
-	default:
-		w.move(w.buf)
-	}
-	before := len(w.buf)
-	if w.fill(); len(w.buf) == before {
-		return w.ended()
-	}
-	return nil
 }
 
 // elementSize is the size of the JSON object at the beginning of b, 0 if its end is not in b, and
@@ -217,9 +194,7 @@ func (j *jsonReader) parse(element []byte, m *memory) (full bool, err error) {
 	if !m.reserve(len(kv.Key) + len(kv.Value) + keyValueOverhead) {
 		return true, nil
 	}
-	start := len(m.arena)
-	m.arena = appendStored(m.arena, c, kv.Key, kv.Value)
-	key := start + 1 + uvarintLen(uint64(len(kv.Key)))
+	start, key := m.store(c, kv.Key, kv.Value)
 	return false, j.add(m, c, received, start, key, len(kv.Key))
 }
 
@@ -234,23 +209,8 @@ func (j *jsonReader) add(m *memory, c change, received int64, start, key, keyLen
 		j.received = received
 	}
 	r.Sub, r.Received = sub, j.received
-	end := len(m.arena)
-	r.Key, r.Value = m.arena[key:key+keyLen:key+keyLen], m.arena[start:end:end]
-	m.records = append(m.records, r)
+	m.add(r, start, key, keyLen)
 	return nil
-}
-
-// reserve makes sure that n bytes can be appended to the arena without moving it. It reports
-// false if they do not fit behind records that are already there.
-func (m *memory) reserve(n int) bool {
-	if cap(m.arena)-len(m.arena) >= n {
-		return true
-	}
-	if len(m.records) > 0 {
-		return false
-	}
-	m.arena = make([]byte, 0, n)
-	return true
 }
 
 // appendJSONEvent writes one element exactly as encoding/json does.

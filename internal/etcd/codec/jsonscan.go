@@ -64,7 +64,7 @@ func (j *jsonReader) scan(b []byte, m *memory) (used int, fits bool) {
 				return 0, true
 			}
 		}
-		a = appendLease(a, c.lease)
+		a = appendNumber(a, tagLease, c.lease)
 	} else if valueLen > 0 {
 		return 0, true // nobody writes this; parse validates the value before dropping it
 	}

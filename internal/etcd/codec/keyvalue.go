@@ -70,24 +70,31 @@ func (c change) record() Record {
 
 func uvarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// appendRevisions writes the fields between key and value as etcd marshals them: ascending, zero ones left out.
-func appendRevisions(b []byte, c change) []byte {
-	if c.create != 0 {
-		b = binary.AppendUvarint(append(b, tagCreate), uint64(c.create))
-	}
-	b = binary.AppendUvarint(append(b, tagMod), uint64(c.mod))
-	if c.version != 0 {
-		b = binary.AppendUvarint(append(b, tagVersion), uint64(c.version))
-	}
-	return b
-}
-
-func appendLease(b []byte, lease int64) []byte {
-	if lease == 0 {
+// appendNumber writes a field with a number, unless it is zero.
+func appendNumber(b []byte, tag byte, v int64) []byte {
+	if v == 0 {
 		return b
 	}
-	return binary.AppendUvarint(append(b, tagLease), uint64(lease))
+	return binary.AppendUvarint(append(b, tag), uint64(v))
 }
+
+// appendRevisions writes what etcd stores between key and value.
+func appendRevisions(b []byte, c change) []byte {
+	b = appendNumber(b, tagCreate, c.create)
+	b = appendNumber(b, tagMod, c.mod)
+	return appendNumber(b, tagVersion, c.version)
+}
+
+// fieldNumber is the size of what appendNumber writes.
+func fieldNumber(v int64) int {
+	if v == 0 {
+		return 0
+	}
+	return 1 + uvarintLen(uint64(v))
+}
+
+// fieldBytes is the size of a field of n bytes.
+func fieldBytes(n int) int { return 1 + uvarintLen(uint64(n)) + n }
 
 // appendBytesHeader writes the tag and length of a field of n bytes.
 func appendBytesHeader(b []byte, tag byte, n int) []byte {
@@ -97,7 +104,8 @@ func appendBytesHeader(b []byte, tag byte, n int) []byte {
 // keyValueOverhead is at least what a marshalled KeyValue needs beside its key and value.
 const keyValueOverhead = 6 + 6*binary.MaxVarintLen64
 
-// appendStored writes what etcd stores for the change of key to value: of a tombstone only the key.
+// appendStored writes what etcd stores for the change of key to value: fields ascending, zero ones
+// left out, of a tombstone only the key.
 func appendStored(b []byte, c change, key, value []byte) []byte {
 	b = append(appendBytesHeader(b, tagKey, len(key)), key...)
 	if c.tombstone {
@@ -107,98 +115,93 @@ func appendStored(b []byte, c change, key, value []byte) []byte {
 	if len(value) > 0 {
 		b = append(appendBytesHeader(b, tagValue, len(value)), value...)
 	}
-	return appendLease(b, c.lease)
+	return appendNumber(b, tagLease, c.lease)
 }
 
-// appendEvent writes a marshalled mvccpb.Event preceded by its length.
-func appendEvent(b []byte, c change, key, value []byte) []byte {
-	kv := 1 + uvarintLen(uint64(len(key))) + len(key) + 1 + uvarintLen(uint64(c.mod))
-	if !c.tombstone {
-		kv += 1 + uvarintLen(uint64(c.create)) + 1 + uvarintLen(uint64(c.version))
-		if len(value) > 0 {
-			kv += 1 + uvarintLen(uint64(len(value))) + len(value)
-		}
-		if c.lease != 0 {
-			kv += 1 + uvarintLen(uint64(c.lease))
-		}
-	}
-	event := 1 + uvarintLen(uint64(kv)) + kv
+// appendEvent writes an mvccpb.Event preceded by its length. The fields that change least between
+// two events of a key come first, so that they make one long repetition for the compressor, and
+// the revision is left out if it is next, which is nearly always.
+func appendEvent(b []byte, c change, key, value []byte, next int64) []byte {
 	if c.tombstone {
+		c, value = change{tombstone: true, mod: c.mod}, nil
+	}
+	if c.mod == next {
+		c.mod = 0
+	}
+	kv := fieldBytes(len(key)) + fieldNumber(c.create) + fieldNumber(c.lease) + fieldNumber(c.version) + fieldNumber(c.mod)
+	if len(value) > 0 {
+		kv += fieldBytes(len(value))
+	}
+	if event := fieldBytes(kv); c.tombstone {
 		b = append(binary.AppendUvarint(b, uint64(event+2)), tagType, byte(mvccpb.DELETE))
 	} else {
 		b = binary.AppendUvarint(b, uint64(event))
 	}
 	b = appendBytesHeader(b, tagKV, kv)
-	if !c.tombstone {
-		return appendStored(b, c, key, value)
+	b = append(appendBytesHeader(b, tagKey, len(key)), key...)
+	b = appendNumber(b, tagCreate, c.create)
+	b = appendNumber(b, tagLease, c.lease)
+	if len(value) > 0 {
+		b = append(appendBytesHeader(b, tagValue, len(value)), value...)
 	}
-	b = appendStored(b, c, key, nil)
-	return appendRevisions(b, change{mod: c.mod})
+	b = appendNumber(b, tagVersion, c.version)
+	return appendNumber(b, tagMod, c.mod)
 }
 
-// parseEvent cuts a marshalled mvccpb.Event into a record that points into it, or says what is
-// wrong. It takes exactly what appendEvent writes (fields ascending, none twice, zero ones left
-// out, no other fields), because the bytes go into the database as they are.
-func parseEvent(event []byte, r *Record) (reason string) {
-	tombstone := false
+// parseEvent takes an mvccpb.Event apart, or says what is wrong. It takes exactly what appendEvent
+// writes: that order of fields, none twice, zero ones left out, no others. Without a revision the
+// event has the next one, unless that is 0.
+func parseEvent(event []byte, next int64) (c change, key, value []byte, reason string) {
+	fail := func(format string, args ...any) (change, []byte, []byte, string) {
+		return change{}, nil, nil, fmt.Sprintf(format, args...)
+	}
 	if len(event) > 2 && event[0] == tagType {
 		if event[1] != byte(mvccpb.DELETE) {
-			return fmt.Sprintf("an event of type %d", event[1])
+			return fail("an event of type %d", event[1])
 		}
-		tombstone, event = true, event[2:]
+		c.tombstone, event = true, event[2:]
 	}
 	kv, rest, ok := cutBytes(event, tagKV)
 	if !ok || len(rest) > 0 {
-		return "not the event of a key-value pair"
+		return fail("not the event of a key-value pair")
 	}
-	key, rest, ok := cutBytes(kv, tagKey)
-	if !ok {
-		return "a key-value pair without a key"
+	if key, rest, ok = cutBytes(kv, tagKey); !ok {
+		return fail("a key-value pair without a key")
 	}
-	c := change{tombstone: tombstone}
-	stored := kv[: len(kv)-len(rest) : len(kv)-len(rest)]
-	for last := byte(tagKey); len(rest) > 0; {
-		tag := rest[0]
-		if tag <= last {
-			return "fields of a key-value pair out of order"
-		}
-		last = tag
-		if tag == tagValue {
-			var value []byte
+	for _, f := range [...]struct {
+		tag byte
+		to  *int64
+	}{{tagCreate, &c.create}, {tagLease, &c.lease}, {tagValue, nil}, {tagVersion, &c.version}, {tagMod, &c.mod}} {
+		switch {
+		case len(rest) == 0 || rest[0] != f.tag:
+		case f.to == nil:
 			if value, rest, ok = cutBytes(rest, tagValue); !ok || len(value) == 0 {
-				return "a value that is cut off or empty"
+				return fail("a value that is cut off or empty")
 			}
-			continue
-		}
-		v, n := uvarint(rest[1:])
-		if n <= 0 || v == 0 {
-			return "a number in a key-value pair that is cut off, zero or too long"
-		}
-		rest = rest[1+n:]
-		switch tag {
-		case tagCreate:
-			c.create = int64(v)
-		case tagMod:
-			c.mod = int64(v)
-		case tagVersion:
-			c.version = int64(v)
-		case tagLease:
-			c.lease = int64(v)
 		default:
-			return fmt.Sprintf("field %d in a key-value pair", tag>>3)
+			v, n := uvarint(rest[1:])
+			if n <= 0 || v == 0 {
+				return fail("a number in a key-value pair that is cut off, zero or too long")
+			}
+			*f.to, rest = int64(v), rest[1+n:]
 		}
+	}
+	switch {
+	case len(rest) > 0:
+		return fail("field %d of a key-value pair where it does not belong", rest[0]>>3)
+	case c.tombstone && (c.create|c.lease|c.version != 0 || len(value) > 0):
+		return fail("a deletion with more than key and revision")
+	case c.mod == 0 && next == 0:
+		return fail("a first event without a revision")
+	case c.mod == 0:
+		c.mod = next
+	case c.mod == next:
+		return fail("an event that says its revision %d, which it should leave out", next)
 	}
 	if reason = c.check(len(key)); reason != "" {
-		return reason
+		return fail("%s", reason)
 	}
-	if !tombstone {
-		stored = kv[:len(kv):len(kv)]
-	} else if len(kv) != len(stored)+1+uvarintLen(uint64(c.mod)) {
-		return "a deletion with more than key and revision"
-	}
-	*r = c.record()
-	r.Key, r.Value = key, stored
-	return ""
+	return c, key, value, ""
 }
 
 // cutBytes cuts the field of bytes with the tag from the front of b.

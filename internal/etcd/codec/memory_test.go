@@ -54,7 +54,11 @@ func generated(format Format, size int64) io.Reader {
 				}
 				b = appendJSONEvent(b, c, key, value, "2026-11-20T08:56:49.016745788Z")
 			} else {
-				b = appendEvent(b, c, key, value)
+				next := rev
+				if rev == 1 {
+					next = 0
+				}
+				b = appendEvent(b, c, key, value, next)
 			}
 			if len(b) > 64<<10 {
 				w.Write(b)

@@ -20,8 +20,7 @@ const (
 // thousand events; the rest get the default of the restore.
 const maxLeases = 1 << 16
 
-// nativeReader streams our own form. Records point into the buffer that the content was read
-// into, which is why the window changes buffers with each batch.
+// nativeReader reads our own form.
 type nativeReader struct {
 	w        *window
 	seq      *sequence
@@ -32,98 +31,73 @@ type nativeReader struct {
 	received int64
 	at       int64 // time of the current revision
 	leases   []Lease
-	mem      *memory  // the present buffer of w lies in its arena
-	content  *content // all of w; nil: it is streamed
-	start    int      // where in content the present batch begins
 }
 
 func (n *nativeReader) next() (*Batch, error) {
 	if !n.begun {
 		n.begun = true
 		n.w.pos += len(nativeMagic)
-		n.swap()
 	}
-	for !n.ended && len(n.mem.records) < maxBatchRecords && (n.content == nil || n.w.pos-n.start < n.batch) {
-		used, err := n.entry(n.w.rest())
-		if err != nil {
-			return nil, err
-		}
-		if n.w.pos += used; used > 0 {
-			continue
-		}
-		if len(n.w.buf) == cap(n.w.buf) && len(n.mem.records) > 0 {
+	m := newMemory(n.batch)
+	for !n.ended && len(m.records) < maxBatchRecords {
+		used, full, err := n.entry(n.w.rest(), m)
+		if full {
 			break
 		}
-		if err := n.more(); err != nil {
+		if n.w.pos += used; err == nil && used == 0 {
+			err = n.w.more(n.maxEvent)
+		}
+		if err != nil {
+			m.release()
 			return nil, err
 		}
 	}
-	if len(n.mem.records) == 0 {
+	if len(m.records) == 0 {
+		m.release()
 		if err := n.w.end(); err != nil {
 			return nil, err
 		}
 		return nil, io.EOF
 	}
-	return n.swap().batch(), nil
+	return m.batch(), nil
 }
 
-// swap goes on in fresh memory and returns the one used so far.
-func (n *nativeReader) swap() *memory {
-	used := n.mem
-	if n.content != nil {
-		n.mem, n.start = n.content.memory(), n.w.pos
-		return used
-	}
-	unread := len(n.w.rest())
-	n.mem = newMemory(max(n.batch, 2*unread))
-	n.w.move(n.mem.arena)
-	return used
-}
-
-// more brings more bytes behind the unread ones.
-func (n *nativeReader) more() error {
-	switch {
-	case n.w.err != nil:
-		return n.w.ended()
-	case len(n.w.buf) == cap(n.w.buf):
-		n.swap().release()
-	}
-	before := len(n.w.buf)
-	if n.w.fill(); len(n.w.buf) == before {
-		return n.w.ended()
-	}
-	return nil
-}
-
-// entry decodes what is at the beginning of b and returns its size, 0 if its end is not in b.
-func (n *nativeReader) entry(b []byte) (used int, err error) {
+// entry decodes what is at the beginning of b and returns its size, 0 if its end is not in b. It
+// reports full if the event does not fit into what m has left.
+func (n *nativeReader) entry(b []byte, m *memory) (used int, full bool, err error) {
 	length, at := uvarint(b)
 	switch {
 	case at < 0:
-		return 0, n.w.malformed("the length of an event is too long")
+		return 0, false, n.w.malformed("the length of an event is too long")
 	case at == 0:
-		return 0, nil
+		return 0, false, nil
 	case length == 0:
-		return n.mark(b)
+		used, err = n.mark(b)
+		return used, false, err
 	case length > uint64(n.maxEvent):
-		return 0, n.w.malformed("an event of %d bytes, at most %d are expected", length, n.maxEvent)
+		return 0, false, n.w.malformed("an event of %d bytes, at most %d are expected", length, n.maxEvent)
 	case length > uint64(len(b)-at):
-		return 0, nil
+		return 0, false, nil
 	}
 	end := at + int(length)
-	var r Record
-	if reason := parseEvent(b[at:end:end], &r); reason != "" {
-		return 0, n.w.malformed("%s", reason)
+	c, key, value, reason := parseEvent(b[at:end], n.seq.following())
+	if reason != "" {
+		return 0, false, n.w.malformed("%s", reason)
 	}
+	if !m.reserve(len(key) + len(value) + keyValueOverhead) {
+		return 0, true, nil
+	}
+	r := c.record()
 	if r.Sub, err = n.seq.next(r.Main); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if r.Sub == 0 {
 		n.at = n.received
 	}
 	r.Received = n.at
-	n.mem.records = append(n.mem.records, r)
-	return end, nil
+	start, at := m.store(c, key, value)
+	m.add(r, start, at, len(key))
+	return end, false, nil
 }
 
 // mark decodes an entry that is not an event; b begins with its zero.

@@ -52,8 +52,8 @@ type Lease struct {
 type DeltaReader struct {
 	in      *unpacker
 	window  *window
-	scan    *memory  // the window's first buffer
-	content *content // the window's only one, if the content is unpacked at once
+	scan    *memory // the window's first buffer
+	content func()  // gives it back, if it was unpacked at once
 	format  Format
 	header  *snapshot.Manifest
 	events  sequence
@@ -98,7 +98,7 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)]) == nativeMagic:
 		d.format = Native
 		w.sum = nil
-		d.native = &nativeReader{w: w, seq: &d.events, maxEvent: o.MaxEventBytes, batch: max(o.BatchBytes, 128), content: d.content}
+		d.native = &nativeReader{w: w, seq: &d.events, maxEvent: o.MaxEventBytes, batch: max(o.BatchBytes, 128)}
 	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)-1]) == nativeMagic[:len(nativeMagic)-1]:
 		return fmt.Errorf("%w: version %d of the native form; this program knows version %d", ErrEncoding, first[len(nativeMagic)-1], nativeMagic[len(nativeMagic)-1])
 	case looksLikeJSON(first):
@@ -121,10 +121,12 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 // first is the window at the beginning of the content.
 func (d *DeltaReader) first(o ReaderOptions) (_ *window, err error) {
 	if o.Whole.fits(d.header) {
-		if d.content, err = d.in.whole(d.header, o.Whole); err != nil {
+		content, err := d.in.whole(d.header, o.Whole)
+		if err != nil {
 			return nil, err
 		}
-		return &window{buf: d.content.bytes, err: io.EOF}, nil
+		d.content = func() { o.Whole.Memory.giveBack(content) }
+		return &window{buf: content, err: io.EOF}, nil
 	}
 	d.scan = newMemory(scanBytes)
 	w := newWindow(d.in, d.scan.arena[:0:scanBytes])
@@ -266,12 +268,8 @@ func (d *DeltaReader) Close() error {
 		d.scan.release()
 		d.scan = nil
 	}
-	if d.native != nil && d.native.mem != nil {
-		d.native.mem.release()
-		d.native.mem = nil
-	}
 	if d.content != nil {
-		d.content.release()
+		d.content()
 		d.content = nil
 	}
 	return d.in.Close()

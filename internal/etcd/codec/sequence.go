@@ -27,3 +27,11 @@ func (s *sequence) next(main snapshot.Revision) (sub int64, err error) {
 	s.events++
 	return s.sub, nil
 }
+
+// following is the revision after the last one, 0 if there is none yet.
+func (s *sequence) following() int64 {
+	if s.first == 0 {
+		return 0
+	}
+	return int64(s.last) + 1
+}

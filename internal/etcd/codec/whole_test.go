@@ -14,18 +14,32 @@ func inMemory(memory *Contents) *Whole {
 	return &Whole{MaxBytes: 1 << 20, Memory: memory, Wait: func() error { return nil }}
 }
 
-func TestMemoryOfAContentIsNotUsedAgainWhileABatchHoldsIt(t *testing.T) {
+func TestMemoryOfContentsIsUsedAgain(t *testing.T) {
+	var memory Contents
+	how := ReaderOptions{Whole: inMemory(&memory)}
+	for size := range 20 { // each larger than the one before
+		_, object := seal(t, history(rand.New(rand.NewPCG(7, 7)), 2, 10+10*size), DeltaOptions{})
+		for range 2 {
+			if _, _, err := readOnce(bytes.NewReader(object), snapshot.Zstd, how); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := len(memory.spare); n != 2 {
+		t.Errorf("%d pieces of memory after deltas of growing size, one after the other, want 2: packed and unpacked", n)
+	}
+}
+
+func TestBatchesOutliveTheContent(t *testing.T) {
 	var memory Contents
 	how := ReaderOptions{BatchBytes: 2000, Whole: inMemory(&memory)}
 	all := history(rand.New(rand.NewPCG(7, 7)), 2, 60)
-	want := wantRecords(t, all)
 	_, object := seal(t, all, DeltaOptions{})
-
 	d, err := NewDeltaReader(bytes.NewReader(object), snapshot.Zstd, how)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var held []*Batch
+	var got []Record
 	for {
 		b, err := d.Next()
 		if err == io.EOF {
@@ -34,38 +48,14 @@ func TestMemoryOfAContentIsNotUsedAgainWhileABatchHoldsIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held = append(held, b)
-	}
-	if len(held) < 3 {
-		t.Fatalf("%d batches, too few to tell anything", len(held))
-	}
-	d.Close()
-
-	_, other := seal(t, history(rand.New(rand.NewPCG(8, 8)), 2, 60), DeltaOptions{})
-	if _, _, err := readOnce(bytes.NewReader(other), snapshot.Zstd, how); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(memory.spare); n != 1 {
-		t.Errorf("%d contents to be used again while the first is held, want that of the second", n)
-	}
-	var got []Record
-	for _, b := range held {
 		got = append(got, b.Records...)
 	}
-	if diff := diffRecords(want, got); diff != "" {
-		t.Errorf("what the batches held changed: %s", diff)
+	d.Close()
+	for _, b := range memory.spare {
+		clear(b[:cap(b)])
 	}
-	for _, b := range held {
-		b.Release()
-	}
-	if n := len(memory.spare); n != 2 {
-		t.Errorf("%d contents to be used again after the last batch was released, want 2", n)
-	}
-	if _, _, err := readOnce(bytes.NewReader(object), snapshot.Zstd, how); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(memory.spare); n != 2 {
-		t.Errorf("%d contents after one more delta, want 2: memory was not used again", n)
+	if diff := diffRecords(wantRecords(t, all), got); diff != "" {
+		t.Errorf("the records changed with the content: %s", diff)
 	}
 }
 
@@ -85,8 +75,8 @@ func TestMemoryOfABrokenContentGoesBack(t *testing.T) {
 	if _, _, err := readOnce(bytes.NewReader(append(header, object[length:]...)), snapshot.Zstd, how); !errors.Is(err, ErrMalformed) {
 		t.Errorf("error %v, want %v", err, ErrMalformed)
 	}
-	if len(memory.spare) != 1 || len(memory.packs) != 1 {
-		t.Errorf("%d contents and %d packs went back, want 1 of each", len(memory.spare), len(memory.packs))
+	if len(memory.spare) != 2 {
+		t.Errorf("%d pieces of memory went back, want 2: packed and unpacked", len(memory.spare))
 	}
 }
 

@@ -58,6 +58,28 @@ func (w *window) move(to []byte) {
 	w.buf, w.pos, w.summed = to[:n], 0, 0
 }
 
+// more brings more bytes behind the unread ones, in a larger buffer if they fill half of it.
+func (w *window) more(maxEvent int) error {
+	unread := len(w.rest())
+	switch {
+	case w.err != nil:
+		return w.ended()
+	case unread > maxEvent:
+		return w.malformed("an event of more than %d bytes", maxEvent)
+	case 2*unread >= cap(w.buf):
+		w.move(make([]byte, 0, 2*cap(w.buf)))
+	case cap(w.buf) > scanBytes && unread < scanBytes/2:
+		w.move(make([]byte, 0, scanBytes))
+	default:
+		w.move(w.buf)
+	}
+	before := len(w.buf)
+	if w.fill(); len(w.buf) == before {
+		return w.ended()
+	}
+	return nil
+}
+
 // hash takes the consumed bytes into the sum.
 func (w *window) hash() {
 	if w.sum == nil {
