@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"druid.internal/druid/internal/store/open"
 )
 
 // storeFlags are the original's flags that say where backups are; copy has a second set with
@@ -19,7 +21,7 @@ type storeFlags struct {
 func (f *storeFlags) add(flags *pflag.FlagSet, set, what string) {
 	f.set = set
 	name := func(s string) string { return set + s }
-	flags.StringVar(&f.provider, name("storage-provider"), "", "kind of "+what+": S3, ECS, OCS or Local")
+	flags.StringVar(&f.provider, name("storage-provider"), "", "kind of "+what+": "+open.Supported())
 	flags.StringVar(&f.container, name("store-container"), "", "bucket, or directory of a Local store; default: environment "+f.containerVariable())
 	flags.StringVar(&f.endpoint, name("store-endpoint-override"), "", "URL of the service, when it is not the provider's own")
 	flags.StringVar(&f.prefix, name("store-prefix"), "", "path below which this cluster's backups lie, for example NAMESPACE--UID/etcd-main")

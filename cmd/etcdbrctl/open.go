@@ -25,7 +25,7 @@ func (a *app) openStore(ctx context.Context, f storeFlags) (*retry.Store, error)
 // openBareStore opens it without: for those who want to see every answer of the store.
 func (a *app) openBareStore(ctx context.Context, f storeFlags) (store.Store, error) {
 	if f.provider == "" {
-		return nil, &usageError{fmt.Errorf("--%sstorage-provider is required: S3, ECS, OCS or Local", f.set)}
+		return nil, &usageError{fmt.Errorf("--%sstorage-provider is required: one of %s", f.set, open.Supported())}
 	}
 	if f.parallelUploads < 1 || f.minChunkSize < 1 {
 		return nil, &usageError{fmt.Errorf("--%smax-parallel-chunk-uploads and --%smin-chunk-size must be above 0", f.set, f.set)}

@@ -14,7 +14,12 @@ type Environment struct {
 	CABundle  string // AWS_CA_BUNDLE, a file; counts for the ambient identity only
 
 	AWS, OpenShift Files
-	ECS            ECSValues
+
+	OpenStack    Files
+	Region       string // OS_REGION_NAME
+	SharedRegion string // OS_REGION_NAME without the prefix, for where nothing else names a region
+
+	ECS ECSValues
 }
 
 // Files say where credentials are. Empty paths: not set.
@@ -49,6 +54,11 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 		CABundle:  getenv("AWS_CA_BUNDLE"),
 		AWS:       files("AWS_APPLICATION_CREDENTIALS"),
 		OpenShift: files("OPENSHIFT_APPLICATION_CREDENTIALS"),
+
+		OpenStack:    files("OPENSTACK_APPLICATION_CREDENTIALS"),
+		Region:       getenv(prefix + "OS_REGION_NAME"),
+		SharedRegion: getenv("OS_REGION_NAME"),
+
 		ECS: ECSValues{
 			Variable:           ecs,
 			Endpoint:           getenv(ecs + "ENDPOINT"),

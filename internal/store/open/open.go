@@ -60,8 +60,10 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 		return c.openOCS(ctx)
 	case Local:
 		return c.openLocal()
+	case Swift:
+		return c.openSwift(ctx)
 	}
-	return nil, fmt.Errorf("storage provider %s is not yet in this build: use one of %s", p, supported())
+	return nil, fmt.Errorf("storage provider %s is not yet in this build: use one of %s", p, Supported())
 }
 
 // DefaultLocalContainer is the directory below the home directory that the original uses when

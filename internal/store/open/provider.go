@@ -34,7 +34,7 @@ var names = []struct {
 	{Local, []string{"Local", "local"}, true},
 	{ABS, []string{"ABS", "abs", "azure"}, false},
 	{GCS, []string{"GCS", "gcs", "gcp"}, false},
-	{Swift, []string{"Swift", "swift", "openstack"}, false},
+	{Swift, []string{"Swift", "swift", "openstack"}, true},
 	{OSS, []string{"OSS", "oss", "alicloud"}, false},
 }
 
@@ -42,22 +42,22 @@ var names = []struct {
 // name is unknown or its provider not yet in this build.
 func ParseProvider(name string) (Provider, error) {
 	if name == "" {
-		return "", fmt.Errorf("no storage provider is named (--storage-provider): use one of %s", supported())
+		return "", fmt.Errorf("no storage provider is named (--storage-provider): use one of %s", Supported())
 	}
 	for _, n := range names {
 		if !slices.Contains(n.names, name) {
 			continue
 		}
 		if !n.built {
-			return "", fmt.Errorf("storage provider %s is not yet in this build: use one of %s", n.provider, supported())
+			return "", fmt.Errorf("storage provider %s is not yet in this build: use one of %s", n.provider, Supported())
 		}
 		return n.provider, nil
 	}
-	return "", fmt.Errorf("storage provider %q is unknown (--storage-provider): use one of %s", name, supported())
+	return "", fmt.Errorf("storage provider %q is unknown (--storage-provider): use one of %s", name, Supported())
 }
 
-// supported lists what is in this build, without the other names of each.
-func supported() string {
+// Supported lists what is in this build, without the other names of each.
+func Supported() string {
 	var all []string
 	for _, n := range names {
 		if n.built {

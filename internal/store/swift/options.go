@@ -174,3 +174,10 @@ func (o Options) location() string {
 	}
 	return "container " + o.Container + " of " + at
 }
+
+// NeedsProject says whether users log in at authURL with a domain and a project, as in
+// Keystone v3, and not by their names alone.
+func NeedsProject(authURL string) bool {
+	u, err := parseURL("authURL", authURL)
+	return err != nil || versionOf(u) == keystoneV3
+}
