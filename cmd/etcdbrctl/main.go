@@ -36,6 +36,7 @@ func (i *interrupted) Error() string { return "interrupted (signal: " + i.signal
 
 // run is main without the process: tests call it.
 func run(ctx context.Context, args []string, sys system) int {
+	sys.err = &screen{w: sys.err}
 	root := newRoot(sys)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -11,7 +11,7 @@ import (
 // progress shows how far long work is: one line that is rewritten on a terminal, a log line
 // every ten seconds elsewhere. Its report method is what the engine calls.
 type progress struct {
-	w     io.Writer
+	w     *screen
 	log   *slog.Logger
 	width int // columns of the terminal, 0 if there is none
 	now   func() time.Time
@@ -31,7 +31,11 @@ const (
 )
 
 func newProgress(w io.Writer, log *slog.Logger) *progress {
-	return &progress{w: w, log: log, width: terminalWidth(w), now: time.Now}
+	s, is := w.(*screen)
+	if !is {
+		s = &screen{w: w}
+	}
+	return &progress{w: s, log: log, width: terminalWidth(w), now: time.Now}
 }
 
 // report tells that of total bytes (0: unknown) of a stage done are behind us. Safe for concurrent use.
@@ -76,7 +80,7 @@ func (p *progress) draw(now time.Time) {
 	if len(line) > p.width-1 {
 		line = line[:p.width-1]
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+	p.w.draw(line)
 	p.open = true
 }
 
@@ -91,7 +95,7 @@ func (p *progress) end() {
 func (p *progress) endLine() {
 	if p.open {
 		p.draw(p.now()) // the line stays: let it tell the end of its stage, not its last redrawing
-		fmt.Fprintln(p.w)
+		p.w.settle()
 		p.open = false
 	}
 }

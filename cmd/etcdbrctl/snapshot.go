@@ -44,6 +44,13 @@ beside the data, which is the surest way to recognise a history again.`,
 				Retry:  snapshotter.Backoff{Max: threshold, Multiply: multiplier, Attempts: attempts},
 				Writer: writer(), Log: a.log,
 			}
+			shown := newProgress(a.sys.err, a.log)
+			config.Progress = func(p snapshotter.Progress) {
+				shown.report("full snapshot", p.Read, p.Total)
+				if p.Over {
+					shown.end()
+				}
+			}
 			var err error
 			switch config.Format = codec.Format(format); config.Format {
 			case codec.Native, codec.V2JSON:

@@ -16,6 +16,9 @@ type system struct {
 
 // terminalWidth is the width of w's terminal in columns, or 0 if w is none.
 func terminalWidth(w io.Writer) int {
+	if s, ok := w.(*screen); ok {
+		w = s.w
+	}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0

@@ -88,6 +88,8 @@ type Config struct {
 	Now     func() time.Time // nil means time.Now
 	Log     *slog.Logger     // nil means silence
 	Metrics *Metrics         // nil means none
+	// Progress, if set, is told how far a full is. It must not block.
+	Progress func(Progress)
 	// OnEvent, if set, is told of everything a person should know, beside the log. It must not
 	// block.
 	OnEvent func(Event)

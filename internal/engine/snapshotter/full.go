@@ -223,7 +223,9 @@ func (n *session) stream(ctx context.Context, m Member, st member.Status, name s
 		return snapshot.Manifest{}, err
 	}
 	defer body.Close()
-	content := dbstream.NewReader(body, name.Last)
+	seen := &meter{r: body, now: Progress{Name: name, Total: st.DBSize}, tell: n.cfg.Progress}
+	defer seen.over()
+	content := dbstream.NewReader(seen, name.Last)
 	packed, err := codec.Compress(content, name.Compression)
 	if err != nil {
 		return snapshot.Manifest{}, err
