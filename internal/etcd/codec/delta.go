@@ -31,7 +31,7 @@ const (
 
 // Delta collects watch responses into one delta snapshot. Events are encoded and packed as they
 // arrive, so sealing is cheap and memory is bounded by MemoryLimit, the largest event and the
-// state of the compressor, about 18 MB. It is not safe for concurrent use.
+// state of the compressor, about 35 MB. It is not safe for concurrent use.
 type Delta struct {
 	format      Format
 	compression snapshot.Compression

@@ -35,6 +35,8 @@ type ReaderOptions struct {
 	// MaxEventBytes bounds a single event as it is encoded; 0 means 128 MiB. It protects against
 	// damaged lengths, and memory is taken only as the bytes arrive.
 	MaxEventBytes int
+	// Wait is called before memory is taken to unpack zstd; nil: go on. Its error is the reader's.
+	Wait func() error
 	// Whole lets contents be unpacked at once instead of in a stream; nil: never.
 	Whole *Whole
 
@@ -89,7 +91,7 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 	if o.MaxEventBytes <= 0 {
 		o.MaxEventBytes = defaultEventBytes
 	}
-	w, err := d.first(o)
+	w, err := d.first(c, o)
 	if err != nil {
 		return err
 	}
@@ -119,14 +121,20 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 }
 
 // first is the window at the beginning of the content.
-func (d *DeltaReader) first(o ReaderOptions) (_ *window, err error) {
+func (d *DeltaReader) first(c snapshot.Compression, o ReaderOptions) (_ *window, err error) {
+	if o.Wait == nil || c != snapshot.Zstd {
+		o.Wait = func() error { return nil }
+	}
 	if o.Whole.fits(d.header) {
-		content, err := d.in.whole(d.header, o.Whole)
+		content, err := d.in.whole(d.header, o)
 		if err != nil {
 			return nil, err
 		}
 		d.content = func() { o.Whole.Memory.giveBack(content) }
 		return &window{buf: content, err: io.EOF}, nil
+	}
+	if err := o.Wait(); err != nil {
+		return nil, err
 	}
 	d.scan = newMemory(scanBytes)
 	w := newWindow(d.in, d.scan.arena[:0:scanBytes])

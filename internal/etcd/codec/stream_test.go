@@ -182,7 +182,7 @@ func readAll(object io.Reader, c snapshot.Compression, o ReaderOptions) (all []R
 	if rest == nil {
 		rest = io.EOF
 	}
-	o.Whole = &Whole{MaxBytes: 1 << 30, Memory: new(Contents), Wait: func() error { return nil }}
+	o.Whole = &Whole{MaxBytes: 1 << 30, Memory: new(Contents)}
 	whole, _, wholeErr := readOnce(io.MultiReader(&again, iotest.ErrReader(rest)), c, o)
 	switch {
 	case (err == nil) != (wholeErr == nil):

@@ -18,7 +18,7 @@ import (
 )
 
 // maxUnpackWindow is the largest zstd window that is read: what `zstd --long` makes. Ours have
-// 8 MiB; a decoder takes the memory of the window that a frame really asks for.
+// 16 MiB; a decoder takes the memory of the window that a frame really asks for.
 const maxUnpackWindow = 128 << 20
 
 // Decompress returns a reader of what src contains, packed with c. It reports io.EOF only at the

@@ -20,9 +20,6 @@ type Whole struct {
 	MaxBytes int64
 	// Memory is where the memory of contents comes from and goes to.
 	Memory *Contents
-	// Wait is called when the packed content was read, before memory is taken for the content.
-	// Its error is the reader's.
-	Wait func() error
 }
 
 func (w *Whole) fits(m *snapshot.Manifest) bool {
@@ -65,13 +62,14 @@ func (c *Contents) giveBack(b []byte) {
 
 // whole reads and unpacks everything behind the header m at once. The digest is verified before
 // anything is unpacked.
-func (u *unpacker) whole(m *snapshot.Manifest, how *Whole) ([]byte, error) {
+func (u *unpacker) whole(m *snapshot.Manifest, o ReaderOptions) ([]byte, error) {
+	memory := o.Whole.Memory
 	size := m.Size - u.size()
 	if size <= 0 || m.ContentSize <= 0 {
 		return nil, fmt.Errorf("%w: the header says size %d, content size %d", ErrMalformed, m.Size, m.ContentSize)
 	}
-	packed := how.Memory.take(size)[:size]
-	defer how.Memory.giveBack(packed)
+	packed := memory.take(size)[:size]
+	defer memory.giveBack(packed)
 	if _, err := io.ReadFull(u.in, packed); err != nil {
 		return nil, u.judge(err)
 	}
@@ -82,7 +80,7 @@ func (u *unpacker) whole(m *snapshot.Manifest, how *Whole) ([]byte, error) {
 	if _, err := u.in.Peek(1); err != io.EOF {
 		return nil, u.judge(io.EOF)
 	}
-	if err := how.Wait(); err != nil {
+	if err := o.Wait(); err != nil {
 		return nil, err
 	}
 	z, pooled := zstdDecoders.Get().(*zstd.Decoder)
@@ -92,7 +90,7 @@ func (u *unpacker) whole(m *snapshot.Manifest, how *Whole) ([]byte, error) {
 			return nil, err
 		}
 	}
-	content := how.Memory.take(m.ContentSize + wholeSlack)
+	content := memory.take(m.ContentSize + wholeSlack)
 	unpacked, err := z.DecodeAll(packed, content)
 	zstdDecoders.Put(z)
 	if err == nil && int64(len(unpacked)) != m.ContentSize {
@@ -101,7 +99,7 @@ func (u *unpacker) whole(m *snapshot.Manifest, how *Whole) ([]byte, error) {
 		err = u.judge(err)
 	}
 	if err != nil {
-		how.Memory.giveBack(content)
+		memory.giveBack(content)
 		return nil, err
 	}
 	return unpacked, nil

@@ -11,7 +11,7 @@ import (
 )
 
 func inMemory(memory *Contents) *Whole {
-	return &Whole{MaxBytes: 1 << 20, Memory: memory, Wait: func() error { return nil }}
+	return &Whole{MaxBytes: 1 << 20, Memory: memory}
 }
 
 func TestMemoryOfContentsIsUsedAgain(t *testing.T) {
@@ -80,16 +80,27 @@ func TestMemoryOfABrokenContentGoesBack(t *testing.T) {
 	}
 }
 
-func TestAContentWaitsForItsTurn(t *testing.T) {
+func TestAReaderWaitsForItsTurn(t *testing.T) {
 	over := errors.New("it is over")
-	how := inMemory(new(Contents))
-	how.Wait = func() error { return over }
+	wait := func() error { return over }
 	_, object := seal(t, exampleDelta(), DeltaOptions{})
-	if _, _, err := readOnce(bytes.NewReader(object), snapshot.Zstd, ReaderOptions{Whole: how}); !errors.Is(err, over) {
-		t.Errorf("error %v, want %v", err, over)
+	for name, o := range map[string]ReaderOptions{
+		"at once":     {Wait: wait, Whole: inMemory(new(Contents))},
+		"in a stream": {Wait: wait},
+	} {
+		if _, _, err := readOnce(bytes.NewReader(object), snapshot.Zstd, o); !errors.Is(err, over) {
+			t.Errorf("%s: error %v, want %v", name, err, over)
+		}
 	}
-	how.MaxBytes = int64(len(object)) // a quarter of it is less than the object has
-	if _, _, err := readOnce(bytes.NewReader(object), snapshot.Zstd, ReaderOptions{Whole: how}); err != nil {
-		t.Errorf("a content that is too large was not streamed: %v", err)
+}
+
+func TestALargeContentIsStreamed(t *testing.T) {
+	var memory Contents
+	_, object := seal(t, exampleDelta(), DeltaOptions{})
+	for name, limit := range map[string]int64{"content": 10, "packed content": int64(len(object))} {
+		_, _, err := readOnce(bytes.NewReader(object), snapshot.Zstd, ReaderOptions{Whole: &Whole{MaxBytes: limit, Memory: &memory}})
+		if err != nil || len(memory.spare) > 0 {
+			t.Errorf("%s above the limit: error %v, %d pieces of memory used", name, err, len(memory.spare))
+		}
 	}
 }

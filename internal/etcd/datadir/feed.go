@@ -115,7 +115,10 @@ func (f *feed) close() {
 // pump decodes the delta i to its end, which is io.EOF.
 func (f *feed) pump(i int) (_ []codec.Lease, err error) {
 	named := func(err error) error { return fmt.Errorf("%s: %w", f.deltas[i].Name, err) }
-	r, err := f.deltas[i].Open(codec.ReaderOptions{Whole: &codec.Whole{MaxBytes: f.whole, Memory: &f.contents, Wait: func() error { return f.turn(i, f.cores) }}})
+	r, err := f.deltas[i].Open(codec.ReaderOptions{
+		Wait:  func() error { return f.turn(i, f.cores) },
+		Whole: &codec.Whole{MaxBytes: f.whole, Memory: &f.contents},
+	})
 	if err != nil {
 		return nil, named(err)
 	}

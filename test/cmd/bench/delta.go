@@ -66,10 +66,10 @@ func measureDeltas(ctx context.Context, b *bench) (*result, error) {
 	return &result{
 		programs: m,
 		criteria: []criterion{
-			{fmt.Sprintf("Native deltas of %d k Kubernetes events", events/1000), "bytes / JSON+gzip", size(1) / size(0), atMost, 1.0 / 3, "x", false},
-			{"", "CPU / JSON+gzip", share(1, 0), atMost, 1.0 / 5, "x", disturbed(m[1], m[0])},
+			{fmt.Sprintf("Native deltas of %d k Kubernetes events", events/1000), "bytes / JSON+gzip", size(1) / min(size(0), size(2)), atMost, 1.0 / 3, "x", false},
+			{"", "CPU / JSON+gzip", share(1, 2), atMost, 1.0 / 5, "x", disturbed(m[1], m[2])},
 		},
-		remarks: []string{fmt.Sprintf("JSON+gzip is what this project's own encoder makes with --snapshot-format=v2-json. Against encoding/json and compress/gzip, the libraries the original uses, native deltas take %.2f x the bytes and %.2f x the CPU time.",
-			size(1)/size(2), share(1, 2))},
+		remarks: []string{fmt.Sprintf("CPU time of JSON+gzip deltas is that of encoding/json and compress/gzip, the libraries the original uses; of the bytes the fewer count. This project's own encoder of the same format (--snapshot-format=v2-json) takes %.2f x their CPU time, and native deltas %.2f x that of it.",
+			share(0, 2), share(1, 0))},
 	}, nil
 }
