@@ -30,7 +30,7 @@ func (s *Store) delete(ctx context.Context, v store.Version) error {
 			return gone(err)
 		}
 		h := s.client.Bucket(s.opts.Bucket).Object(v.Key).Generation(attrs.Generation).
-			If(storage.Conditions{GenerationMatch: attrs.Generation, MetagenerationMatch: attrs.Metageneration})
+			If(storage.Conditions{MetagenerationMatch: attrs.Metageneration})
 		if err = h.Delete(ctx); err == nil {
 			return nil
 		}
