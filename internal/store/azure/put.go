@@ -126,7 +126,7 @@ func (w *write) object(id *string, modified *time.Time, size int64) store.Object
 }
 
 // crcTable is of the polynomial that Azure uses, which is none of the usual ones.
-var crcTable = crc64.MakeTable(0x9A6C9329AC4BCC9B)
+var crcTable = crc64.MakeTable(0x9A6C9329AC4BC9B5)
 
 // checksum is what proves to the service that a body arrived as it was sent.
 func checksum(body []byte) blob.TransferValidationType {

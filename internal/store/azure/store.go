@@ -176,6 +176,8 @@ func checkKey(key string) error {
 		return errors.New("the key is not valid UTF-8")
 	case utf8.RuneCountInString(key) > maxKeyChars:
 		return fmt.Errorf("the key has %d characters, Azure takes %d", utf8.RuneCountInString(key), maxKeyChars)
+	case strings.Contains(key, "\\"):
+		return errors.New("the key has a backslash, which Azure makes a slash")
 	case strings.HasSuffix(key, "/"), strings.HasSuffix(key, "."):
 		return errors.New("the key ends with a slash or a dot, which Azure may drop")
 	}

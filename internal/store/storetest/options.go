@@ -82,6 +82,8 @@ type Options struct {
 	// TagValue is a tag's value with every kind of character the provider takes; empty means
 	// one that fits S3.
 	TagValue string
+	// OneMarker: Hide makes no second marker over the first, as with Ceph.
+	OneMarker bool
 	// Leftovers counts what failed uploads left behind that List does not show: parts of
 	// uploads, temporary files. nil: not proven here.
 	Leftovers func(t *testing.T, s store.Store) int
@@ -92,7 +94,8 @@ type Options struct {
 	// ManyKeys is how many keys the pagination case writes; 0 means 1100. It must exceed
 	// the provider's page.
 	ManyKeys int
-	// OddKeys are keys to try beyond the suite's own; NoKeys are keys Put must refuse.
+	// OddKeys are keys to try beyond the suite's own; NoKeys are keys Put must refuse, even if
+	// the suite tries them with others.
 	OddKeys, NoKeys []string
 	// CloseIdle drops pooled connections before goroutines are counted. nil: nothing pooled.
 	CloseIdle func()
