@@ -60,10 +60,12 @@ func (u *upload) sizeOf(number int) int64 {
 }
 
 // send uploads the stream, several segments at once; one more buffer than requests lets the
-// stream be read while all of them are under way. It returns when none is any more.
+// stream be read while all of them are under way. It returns when none is any more. After a
+// failure those under way are waited for: a request that is given up when its body has
+// arrived makes a segment appear after its removal.
 func (u *upload) send(ctx context.Context, r io.Reader, head [][]byte) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	going, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, u.w.s.opts.ParallelParts)
 	spare := make(chan []byte, u.w.s.opts.ParallelParts+1)
@@ -75,8 +77,11 @@ func (u *upload) send(ctx context.Context, r io.Reader, head [][]byte) error {
 			defer u.budget.release(held)
 			slots <- struct{}{}
 			defer func() { <-slots }()
+			if going.Err() != nil {
+				return
+			}
 			if err := u.segment(ctx, number, buf); err != nil {
-				cancel(fmt.Errorf("segment %d: %w", number, err))
+				stop(fmt.Errorf("segment %d: %w", number, err))
 				return
 			}
 			select {
@@ -85,11 +90,11 @@ func (u *upload) send(ctx context.Context, r io.Reader, head [][]byte) error {
 			}
 		})
 	}
-	if err := u.cut(ctx, r, head, spare, begin); err != nil {
-		cancel(err)
+	if err := u.cut(going, r, head, spare, begin); err != nil {
+		stop(err)
 	}
 	wg.Wait()
-	return context.Cause(ctx)
+	return context.Cause(going)
 }
 
 // cut hands the stream segment by segment to begin, each as soon as there is room for it.
@@ -101,6 +106,9 @@ func (u *upload) cut(ctx context.Context, r io.Reader, head [][]byte, spare <-ch
 				return err
 			}
 			return fmt.Errorf("the object is larger than %d segments, of which the first have %d bytes: raise --min-chunk-size", u.limits.segments, u.w.s.opts.PartSize)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		size := u.sizeOf(u.begun + 1)
 		if len(head) > 0 {
@@ -202,10 +210,30 @@ func (u *upload) abandon(ctx context.Context, why error) error {
 	for i := range names {
 		names[i] = segmentKey(u.w.key, u.w.nonce, i+1)
 	}
-	if err := u.w.s.deleteAll(ctx, names); err != nil {
+	err := u.w.s.deleteAll(ctx, names)
+	if err == nil {
+		err = u.latecomers(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("%w (segments below %s/ remain, are listed each on its own, and can be collected: %v)", why, u.w.key, err)
 	}
 	return why
+}
+
+// latecomers removes what a request that was given up has made after all.
+func (u *upload) latecomers(ctx context.Context) error {
+	s := u.w.s
+	var late []string
+	err := s.each(ctx, s.opts.Container, u.w.key+"/"+ownSegment+u.w.nonce, func(page []entry) error {
+		for _, e := range page {
+			late = append(late, e.Name)
+		}
+		return nil
+	})
+	if err != nil && statusOf(err) != http.StatusNotFound {
+		return s.classify(ctx, err)
+	}
+	return s.deleteAll(ctx, late)
 }
 
 // limits are what the server says about large objects.
