@@ -27,6 +27,7 @@ type Fault struct {
 	// One of these, in this order.
 	Status   int    // answered by this status in the server's place, which never sees it
 	Code     string // with Status: the S3 error code of the answer
+	Body     string // with Status: the answer as it stands, JSON; goes before Code
 	Lose     bool   // the server gets the request and its answer is lost, the connection breaks
 	Truncate int64  // the answer's body breaks off after so many bytes; with Lose it is ignored
 
@@ -139,6 +140,12 @@ func refuse(w http.ResponseWriter, r *http.Request, f *Fault) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	if f.Then != nil {
 		f.Then()
+	}
+	if f.Body != "" {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(f.Status)
+		_, _ = io.WriteString(w, f.Body) // who asked is gone
+		return
 	}
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(f.Status)
