@@ -2,6 +2,7 @@ package snapshotter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -29,6 +30,7 @@ type buffer struct {
 	lastErr  error             // of the last failed attempt
 	waiting  bool              // add waits for room
 	broken   error             // why nothing more can be added
+	paused   bool              // nothing is added until resume: there is no room for it
 	baseless *hold             // what waits for a full; nil: nothing does
 	changed  chan struct{}     // closed at the next change of anything
 }
@@ -63,6 +65,7 @@ func (b *buffer) holdAll() { b.baseless = &hold{after: b.cuts, from: b.next} }
 func (b *buffer) based(last snapshot.Revision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.change()
 	if b.baseless == nil || last < b.baseless.from-1 {
 		return
 	}
@@ -70,7 +73,6 @@ func (b *buffer) based(last snapshot.Revision) {
 		d.covered = d.number > b.baseless.after && d.Last() <= last
 	}
 	b.baseless = nil
-	b.change()
 }
 
 // change wakes everybody who waits. The caller holds mu.
@@ -119,9 +121,12 @@ func (b *buffer) add(ctx context.Context, batch member.Batch) error {
 	b.known = max(b.known, batch.Known)
 	if n := len(batch.Events); n > 0 {
 		if err := b.append(batch); err != nil {
-			b.broken = fmt.Errorf("buffer etcd's events: %w", err)
-			b.change()
-			return b.broken
+			if errors.As(err, new(*codec.GapError)) || errors.As(err, new(*codec.OrderError)) || errors.Is(err, codec.ErrMalformed) {
+				b.broken = fmt.Errorf("buffer etcd's events: %w", err)
+				b.change()
+				return b.broken
+			}
+			return fmt.Errorf("%w: %w", errRoom, err)
 		}
 		b.next = snapshot.Revision(batch.Events[n-1].Kv.ModRevision) + 1
 		b.known = max(b.known, b.next-1)
@@ -144,6 +149,37 @@ func (b *buffer) append(batch member.Batch) error {
 		b.open = d
 	}
 	return b.open.Append(batch.Received, batch.Events)
+}
+
+// errRoom: the delta that grows has lost what it held, for example because the disk is full. The
+// events are still in etcd.
+var errRoom = errors.New("there is no room to buffer etcd's events")
+
+// drop forgets the delta that grows, after errRoom, and pauses: what was cut before is uploaded,
+// and nothing waits for events that do not come. It returns the revisions forgotten, of which the
+// first is where the watch has to go on.
+func (b *buffer) drop() (first, last snapshot.Revision) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first, last = b.next, b.known
+	if b.open != nil {
+		if !b.open.Empty() {
+			first = b.open.First()
+		}
+		_ = b.open.Discard() // a temporary file without a name
+		b.open = nil
+	}
+	b.next, b.paused = first, true
+	b.change()
+	return first, max(last, first)
+}
+
+// resume ends the pause; the watch goes on at next. Nothing before it is waited for.
+func (b *buffer) resume(next snapshot.Revision) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next, b.known, b.paused = next, max(b.known, next-1), false
+	b.change()
 }
 
 // held is how many bytes are buffered, before packing. The caller holds mu.
@@ -258,20 +294,45 @@ func (b *buffer) flush(ctx context.Context, forFull bool) (last snapshot.Revisio
 	return last, b.lastErr
 }
 
-// drained waits until everything up to rev was received.
+// drained waits until everything up to rev was received, or fails because it will not be.
 func (b *buffer) drained(ctx context.Context, rev snapshot.Revision) error {
-	if err := b.await(ctx, func() bool { return b.next > rev || b.broken != nil }); err != nil {
+	if err := b.await(ctx, func() bool { return b.next > rev || b.broken != nil || b.paused }); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.broken
+	switch {
+	case b.broken != nil:
+		return b.broken
+	case b.next > rev:
+		return nil
+	}
+	return errRoom
 }
 
 func (b *buffer) position() (next, known snapshot.Revision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.next, b.known
+}
+
+// pending are the revisions that are held; last is 0 if there are none.
+func (b *buffer) pending() (first, last snapshot.Revision) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, d := range b.queue {
+		if first == 0 {
+			first = d.First()
+		}
+		last = d.Last()
+	}
+	if b.open != nil && !b.open.Empty() {
+		if first == 0 {
+			first = b.open.First()
+		}
+		last = b.open.Last()
+	}
+	return first, last
 }
 
 // close makes everybody who waits return, and frees what is held.

@@ -17,6 +17,7 @@ const (
 	LineageAdopted  EventCode = "lineage-adopted"  // the data had no lineage; it was recognised in the bucket
 	OwnerClaimed    EventCode = "owner-claimed"    // the prefix had no owner
 	OwnerReplaced   EventCode = "owner-replaced"   // we took the prefix over
+	BufferDropped   EventCode = "buffer-dropped"   // events that were buffered found no room, or were not uploaded in time; they are fetched from etcd again
 	BucketGap       EventCode = "bucket-gap"       // the bucket misses revisions; they are fetched again if etcd still has them
 	RevisionUnknown EventCode = "revision-unknown" // the true last revision of a full could not be told
 	StaleLineage    EventCode = "stale-lineage"    // the data directory names a lineage that was forked since

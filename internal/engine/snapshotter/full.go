@@ -176,7 +176,7 @@ func (n *session) boundary(ctx context.Context, m Member, rev snapshot.Revision)
 		return 0, ctx.Err()
 	}
 	if err != nil {
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errRoom) {
 			return 0, err
 		}
 		n.log.Warn("the watch is behind; the full snapshot does not wait for it", "revision", int64(rev))

@@ -200,7 +200,13 @@ func config(e *etcd, s store.Store) Config {
 func start(t *testing.T, cfg Config) *running {
 	t.Helper()
 	r := &running{t: t, done: make(chan struct{}), events: &events{}}
-	cfg.OnEvent = r.events.add
+	tell := cfg.OnEvent
+	cfg.OnEvent = func(ev Event) {
+		r.events.add(ev)
+		if tell != nil {
+			tell(ev)
+		}
+	}
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,8 @@
 package snapshotter
 
 import (
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/store"
@@ -79,36 +73,5 @@ func TestDeltasThatContinueNothingWaitForAFull(t *testing.T) {
 				wantRestorable(t, e, s, last)
 			}
 		})
-	}
-}
-
-// TestNoRoomForTheBufferIsToldInTheEnd: a disk that cannot take what is buffered is no reason to
-// fetch the same events from etcd for ever.
-func TestNoRoomForTheBufferIsToldInTheEnd(t *testing.T) {
-	t.Parallel()
-	e, s := newEtcd(t), memory()
-	cfg := config(e, s)
-	r := start(t, cfg)
-	r.full(false)
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
-	noise := make([]byte, 1<<20)
-	source := rand.NewChaCha8([32]byte{})
-	for i := range 12 { // more than is kept in memory
-		_, _ = source.Read(noise)
-		if _, err := e.client.Put(t.Context(), fmt.Sprint("noise", i), string(noise)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cfg.SpillDir = filepath.Join(t.TempDir(), "missing")
-	cfg.DeltaLimit, cfg.DeltaPeriod = 100<<20, time.Hour
-	cfg.Retry = Backoff{First: time.Millisecond, Max: time.Minute, Attempts: 3}
-	snapshotter, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := snapshotter.Run(t.Context()); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("Run returned %v, want what is wrong with the directory", err)
 	}
 }

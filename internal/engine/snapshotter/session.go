@@ -25,10 +25,11 @@ type session struct {
 	owner   catalog.OwnerRecord
 	cluster uint64
 	buffer  *buffer
-	slot    chan struct{}   // holds a token while a full is taken
-	asked   chan struct{}   // a full is due
-	seen    trace           // of the last revision that the watch told; the watch's own
-	life    context.Context // ends with the session
+	slot    chan struct{}     // holds a token while a full is taken
+	asked   chan struct{}     // a full is due
+	seen    trace             // of the last revision that the watch told; the watch's own
+	dropped snapshot.Revision // first revision that found no room; the watch's own
+	life    context.Context   // ends with the session
 	finish  context.CancelFunc
 
 	mu        sync.Mutex
@@ -248,10 +249,14 @@ func (n *session) end(ctx context.Context) {
 	defer cancel()
 	for d := n.buffer.head(); d != nil; d = n.buffer.head() {
 		if err := n.uploadDelta(grace, d); err != nil {
-			n.log.Warn("what was buffered is not uploaded; it will be fetched from etcd again", "error", err)
+			n.log.Warn("what was buffered is not uploaded", "error", err)
 			break
 		}
 		n.buffer.uploaded(d)
+	}
+	if first, last := n.buffer.pending(); last > 0 {
+		n.tell(Event{Code: BufferDropped, Revision: first,
+			Text: fmt.Sprintf("revisions %d to %d were buffered and are not uploaded; they are fetched from etcd again, as long as it has them", first, last)})
 	}
 	n.finish()
 	n.buffer.close(ErrStopped)

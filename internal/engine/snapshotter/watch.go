@@ -20,6 +20,10 @@ func (n *session) watch(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, errRoom):
+			if err = n.overflow(ctx, err); err != nil {
+				return err
+			}
 		case errors.Is(err, errHistory), errors.Is(err, errBuffer):
 			return err
 		case errors.Is(err, member.ErrCompacted), errors.As(err, &gap):
