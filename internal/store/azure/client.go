@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -27,7 +28,8 @@ type client struct {
 	clock    *clock
 	key      *blob.SharedKeyCredential // nil: no account key
 	sas      func() (string, error)    // nil: no SAS
-	identity azcore.TokenCredential    // nil: none is at hand
+	identity azcore.TokenCredential    // of the blob service; nil with a key
+	manager  azcore.TokenCredential    // of the management API; nil: none is needed
 }
 
 // connect makes the client. Only the ambient identity looks at the environment.
@@ -46,10 +48,13 @@ func connect(o Options) (*client, error) {
 	if o.Attempts == 1 {
 		c.options.Retry.MaxRetries = -1 // 0 would be the SDK's own choice
 	}
-	if c.identity == nil && (o.Keys == nil || o.Management != nil) {
-		if c.identity, err = ambient(o, c.options); err != nil {
+	c.manager = cmp.Or(o.ManagementIdentity, o.Identity)
+	if c.identity == nil && o.Keys == nil || c.manager == nil && o.Management != nil {
+		found, err := ambient(o, c.options)
+		if err != nil {
 			return nil, fmt.Errorf("ABS: %w", err)
 		}
+		c.identity, c.manager = cmp.Or(c.identity, found), cmp.Or(c.manager, found)
 	}
 	if err := c.open(o); err != nil {
 		return nil, fmt.Errorf("ABS: %w", err)

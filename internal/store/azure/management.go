@@ -56,7 +56,7 @@ func newManagement(o Options, c *client) (*management, error) {
 			Services:                     map[cloud.ServiceName]cloud.ServiceConfiguration{cloud.ResourceManager: conf},
 		}
 	}
-	factory, err := armstorage.NewClientFactory(o.Management.Subscription, c.identity, opts)
+	factory, err := armstorage.NewClientFactory(o.Management.Subscription, c.manager, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -54,6 +54,9 @@ type Options struct {
 	Authority string
 	// Management says where the container's policy can be read; nil: it is not read.
 	Management *Management
+	// ManagementIdentity is who reads it, since that takes no keys; nil: Identity, else the
+	// ambient one.
+	ManagementIdentity azcore.TokenCredential
 
 	// InsecureSkipVerify switches off the verification of the server's certificate.
 	InsecureSkipVerify bool
@@ -74,8 +77,7 @@ type Keys struct {
 	SAS        string // a query, with or without the question mark
 }
 
-// Management is the way to the management API (Azure Resource Manager). It is asked with
-// Options.Identity or the ambient identity, since it takes no keys.
+// Management is the way to the management API (Azure Resource Manager).
 type Management struct {
 	Subscription, ResourceGroup string
 	Endpoint                    string // empty: that of the cloud the account's domain belongs to

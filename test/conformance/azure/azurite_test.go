@@ -24,25 +24,40 @@ import (
 	"druid.internal/druid/internal/store/storetest"
 	"druid.internal/druid/test/faults"
 	"druid.internal/druid/test/stores"
+	"druid.internal/druid/test/stores/azworm"
 )
 
-// azurite serves all tests that need no immutability.
-var azurite *stores.Azurite
+// azurite serves the tests that need no immutability, worm those that do.
+var (
+	azurite *stores.Azurite
+	worm    *azworm.Server
+)
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-func run(m *testing.M) int {
+func run(m *testing.M) (code int) {
 	var err error
 	if azurite, err = stores.StartAzurite(context.Background(), stores.AzuriteOptions{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	code := m.Run()
-	if err := azurite.Stop(); err != nil {
+	defer func() {
+		if err := azurite.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	if worm, err = azworm.Start(context.Background(), azworm.ServerOptions{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return code
+	defer func() {
+		if err := worm.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	return m.Run()
 }
 
 var containers atomic.Int64
@@ -53,17 +68,24 @@ func newName() string { return fmt.Sprintf("container-%d", containers.Add(1)) }
 type account struct {
 	endpoint string
 	ca       *stores.CA
+	managed  *azworm.Server // nil: without a management API
 }
 
-func plain() account { return account{azurite.Endpoint, azurite.CA} }
+func plain() account   { return account{endpoint: azurite.Endpoint, ca: azurite.CA} }
+func locking() account { return account{endpoint: worm.Endpoint, ca: worm.CA, managed: worm} }
 
 // options reach a container of the account with its key, unless changed.
 func (a account) options(name string) azure.Options {
-	return azure.Options{
+	o := azure.Options{
 		Account: stores.AzuriteAccount, Container: name, Endpoint: a.endpoint, TrustedCAs: a.ca.PEM,
 		Keys:      func() (azure.Keys, error) { return azure.Keys{AccountKey: stores.AzuriteKey}, nil },
 		BlockSize: block, PageSize: 500,
 	}
+	if a.managed != nil {
+		o.Management = &azure.Management{Subscription: azworm.Subscription, ResourceGroup: azworm.ResourceGroup, Endpoint: a.managed.Management}
+		o.ManagementIdentity = azworm.Token(a.managed.Token)
+	}
+	return o
 }
 
 // block is small, so that large blobs have several.
@@ -220,4 +242,3 @@ func (a account) uncommitted(t *testing.T, name, key string) int {
 	}
 	return len(list.UncommittedBlocks)
 }
-
