@@ -36,6 +36,7 @@ type fake struct {
 	conditions bool                        // honours If-None-Match: *
 	noInfo     bool                        // /info is not there
 	info       string                      // answered there; empty: swifttest's
+	flip       bool                        // downloads have a wrong byte
 	noStatic   bool                        // stores manifests of static large objects as they are
 	fault      func(r *http.Request) fault // nil: none
 	revoked    map[string]bool
@@ -46,9 +47,10 @@ type fake struct {
 
 // fault is what happens to a request.
 type fault struct {
-	status   int  // answered in the server's place
-	lose     bool // the server does it, and the answer is lost
-	truncate int  // the answer breaks off after so many bytes; 0: it does not
+	status   int    // answered in the server's place
+	lose     bool   // the server does it, and the answer is lost
+	etag     string // told in place of the true one
+	truncate int    // the answer breaks off after so many bytes; 0: it does not
 }
 
 const (
@@ -178,6 +180,14 @@ func (f *fake) forward(w http.ResponseWriter, r *http.Request, body []byte, what
 	if r.Header.Get("Range") != "" && a.code == http.StatusOK {
 		a.code, a.body = slice(w.Header(), r.Header.Get("Range"), a.body)
 	}
+	if what.etag != "" {
+		w.Header().Set("Etag", what.etag)
+	}
+	f.mu.Lock()
+	if f.flip && r.Method == http.MethodGet && len(a.body) > 0 {
+		a.body[0] ^= 1
+	}
+	f.mu.Unlock()
 	w.WriteHeader(a.code)
 	if what.truncate > 0 && len(a.body) > what.truncate {
 		w.Write(a.body[:what.truncate])

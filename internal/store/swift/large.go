@@ -86,7 +86,7 @@ type segment struct {
 //
 // The original names the key itself, without a slash, and the server then takes every object
 // whose name begins so, be it another snapshot with a further suffix. Here it is only what is
-// below the key, and never what belongs to an upload of our own.
+// below the key and named as the original names segments.
 func (s *Store) dynamicSegments(ctx context.Context, key, manifest string) (all []segment, size int64, err error) {
 	plain, err := url.PathUnescape(manifest)
 	if err != nil {
@@ -96,12 +96,18 @@ func (s *Store) dynamicSegments(ctx context.Context, key, manifest string) (all 
 	if !found || container == "" || prefix == "" {
 		return nil, 0, fmt.Errorf("its manifest %q names no segments", manifest)
 	}
-	if container == s.opts.Container && prefix == key {
+	original := container == s.opts.Container && prefix == key
+	if original {
 		prefix += "/"
 	}
 	err = s.each(ctx, container, prefix, func(page []entry) error {
 		for _, e := range page {
-			if container == s.opts.Container && (e.Name == key || strings.HasPrefix(e.Name, key+"/"+ownSegment)) {
+			if original {
+				if owner, is := segmentOf(e.Name); !is || owner != key || strings.HasPrefix(e.Name, prefix+ownSegment) {
+					continue
+				}
+			}
+			if container == s.opts.Container && e.Name == key {
 				continue
 			}
 			all = append(all, segment{container: container, name: e.Name, etag: e.Hash, size: e.Bytes})

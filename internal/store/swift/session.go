@@ -72,9 +72,9 @@ func (se *session) authenticate(ctx context.Context, c Credentials) (token, erro
 	t := token{value: conn.AuthToken, storageURL: conn.StorageUrl, expires: conn.Expires}
 	if se.opts.StorageURL != "" {
 		t.storageURL = se.opts.StorageURL
-		if err != nil && strings.Contains(err.Error(), noEndpoint) {
-			err = nil
-		}
+	}
+	if err != nil && strings.Contains(err.Error(), noEndpoint) && t.value != "" && t.storageURL != "" {
+		err = nil // the SDK says so of short-lived tokens as well, and knows no other storage URL
 	}
 	switch {
 	case err != nil:
