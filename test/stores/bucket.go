@@ -56,7 +56,7 @@ func (s *S3) Client(keys Keys) *s3.Client {
 		UsePathStyle:               true,
 		Credentials:                credentials.NewStaticCredentialsProvider(keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken),
 		RetryMaxAttempts:           1,
-		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported,
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired, // what every server understands
 		HTTPClient:                 &http.Client{Transport: &http.Transport{TLSClientConfig: s.CA.ClientTLS(), DisableKeepAlives: true}},
 		DisableLogOutputChecksumValidationSkipped: true,
 	})

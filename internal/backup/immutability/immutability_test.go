@@ -258,3 +258,30 @@ func TestAHibernatedChainStaysLockedWhenPlannedEveryFewHours(t *testing.T) {
 		})
 	}
 }
+
+func TestALockCoversWhatWasAskedForIfItIsNoWeakerAndNoShorter(t *testing.T) {
+	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	asked := Retention{Mode: ModeGovernance, Until: end.Add(time.Millisecond)}
+	held := Retention{Hold: true}
+	cases := map[string]struct {
+		got   *Retention
+		asked Retention
+		want  bool
+	}{
+		"the same, to the second":  {&Retention{Mode: ModeGovernance, Until: end}, asked, true},
+		"stronger and longer":      {&Retention{Mode: ModeCompliance, Until: end.Add(time.Hour)}, asked, true},
+		"weaker":                   {&Retention{Mode: ModeAdvisory, Until: end.Add(time.Hour)}, asked, false},
+		"shorter":                  {&Retention{Mode: ModeCompliance, Until: end.Add(-time.Second)}, asked, false},
+		"none":                     {&Retention{Mode: ModeNone}, asked, false},
+		"not told":                 {nil, asked, true},
+		"of unknown kind":          {&Retention{Mode: ModeUnknown}, asked, true},
+		"a hold, none there":       {&Retention{Mode: ModeNone}, held, false},
+		"a hold":                   {&Retention{Mode: ModeNone, Hold: true}, held, true},
+		"nothing asked, all there": {&Retention{Mode: ModeCompliance, Until: end, Hold: true}, Retention{}, true},
+	}
+	for name, c := range cases {
+		if got := c.got.Covers(c.asked); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

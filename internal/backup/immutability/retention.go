@@ -25,3 +25,16 @@ type Retention struct {
 	Until time.Time `json:"until,omitzero"` // when the lock ends, by the store's clock; zero with ModeNone, or when only a hold protects
 	Hold  bool      `json:"hold,omitempty"` // legal or event-based hold: protected until it is released, whatever Until says
 }
+
+// Covers reports whether a lock that was read back is at least what was asked for: as strong,
+// as long (to the second, since stores keep no fractions), and held if a hold was asked for.
+// What the store did not tell covers: it is no proof of the contrary.
+func (r *Retention) Covers(asked Retention) bool {
+	if r == nil || r.Mode.rank() == ModeUnknown.rank() {
+		return true
+	}
+	if asked.Mode.Locks() && (Compare(r.Mode, asked.Mode) < 0 || r.Until.Before(asked.Until.Truncate(time.Second))) {
+		return false
+	}
+	return r.Hold || !asked.Hold
+}

@@ -35,6 +35,8 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, opts store.
 			switch {
 			case cerr != nil:
 				return store.Object{}, p.failed(fmt.Errorf("%w; looking whether it is there: %w", err, cerr))
+			case found == same && unlocked(o, opts):
+				return store.Object{}, p.failed(fmt.Errorf("put %s: it is there without the lock that was asked for: %w", key, err))
 			case found == same:
 				return o, nil
 			case found == other && s.Capabilities().ConditionalPut:
@@ -50,6 +52,11 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, opts store.
 			return store.Object{}, err
 		}
 	}
+}
+
+// unlocked says whether what is there lacks the lock it was to have.
+func unlocked(o store.Object, opts store.PutOptions) bool {
+	return opts.Retention != nil && !o.Retention.Covers(*opts.Retention)
 }
 
 // failed is an attempt that is the last one.
@@ -194,6 +201,8 @@ func (s *Store) Copy(ctx context.Context, from store.Reader, src store.Version, 
 			switch {
 			case cerr != nil:
 				return store.Object{}, p.failed(fmt.Errorf("%w; looking whether it is there: %w", err, cerr))
+			case found == same && unlocked(o, opts):
+				return store.Object{}, p.failed(fmt.Errorf("copy %s: it is there without the lock that was asked for: %w", key, err))
 			case found == same:
 				return o, nil
 			case found == other && s.Capabilities().ConditionalPut:

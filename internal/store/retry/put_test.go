@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -100,6 +102,26 @@ func TestALostResponseToAPutThatHappenedIsSuccess(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestALostResponseToALockedPutIsSuccessOnlyIfTheLockIsThere(t *testing.T) {
+	body := text(100)
+	lock := store.PutOptions{Retention: &immutability.Retention{Mode: immutability.ModeCompliance, Until: time.Now().Add(time.Hour)}}
+	r := newRig(storetest.S3Like(), storetest.LoseResponse().On(storetest.OpPut, ""))
+	if _, err := r.Put(t.Context(), "a", bytes.NewReader(body), lock); err != nil {
+		t.Errorf("with the lock: %v", err)
+	}
+	r = newRig(storetest.S3Like(), storetest.LoseResponse().On(storetest.OpPut, ""))
+	r.faulty.Hook(func(op storetest.Op, key string, phase storetest.Phase) {
+		if op == storetest.OpPut && phase == storetest.After { // a store that forgets the lock
+			r.memory.Lose(store.Version{Key: key})
+			r.memory.Overwrite(key, body)
+		}
+	})
+	_, err := r.Put(t.Context(), "a", bytes.NewReader(body), lock)
+	if want := "without the lock"; !errors.Is(err, store.ErrUnknownOutcome) || !strings.Contains(err.Error(), want) {
+		t.Errorf("without the lock: %v, want it to say %q", err, want)
 	}
 }
 

@@ -47,8 +47,11 @@ func (s *Store) copy(ctx context.Context, from store.Reader, src store.Version, 
 	}
 	src.ID = aws.ToString(head.VersionId)
 	size := aws.ToInt64(head.ContentLength)
+	if err := w.free(ctx); err != nil {
+		return store.Object{}, err
+	}
 	if size == 0 { // an empty part cannot be copied
-		return w.small(ctx, nil)
+		return w.insist(ctx)(w.small(ctx, nil))
 	}
 	id, err := w.begin(ctx, false)
 	if err != nil {
@@ -58,7 +61,7 @@ func (s *Store) copy(ctx context.Context, from store.Reader, src store.Version, 
 	if err != nil {
 		return store.Object{}, w.abandon(ctx, id, err)
 	}
-	return w.complete(ctx, id, sent, size)
+	return w.insist(ctx)(w.complete(ctx, id, sent, size))
 }
 
 // sameServer says whether our credentials may reach the source in one request with ours.

@@ -137,11 +137,14 @@ func ofRole(err error) bool {
 	return false
 }
 
+// unknownMessage is the SDK's stand-in where the server sent none.
+const unknownMessage = "UnknownError"
+
 // classifyAnswer is for what the server answered.
 func (s *Store) classifyAnswer(err error, code, message string) error {
 	status := statusOf(err)
 	said := strings.TrimSpace(code + ": " + message)
-	if message == "" || message == code {
+	if message == "" || message == code || message == unknownMessage {
 		said = code
 	}
 	if status != 0 {

@@ -82,7 +82,8 @@ func (s *Store) askRetention(ctx context.Context, v store.Version) (immutability
 	switch {
 	case err == nil && out.Retention != nil && out.Retention.Mode != "":
 		return immutability.Retention{Mode: modeOf(string(out.Retention.Mode)), Until: aws.ToTime(out.Retention.RetainUntilDate)}, nil
-	case err == nil, codeOf(err) == "NoSuchObjectLockConfiguration":
+	case err == nil, codeOf(err) == "NoSuchObjectLockConfiguration",
+		codeOf(err) == "ObjectLockConfigurationNotFoundError": // Ceph says it of objects too
 		return immutability.Retention{Mode: immutability.ModeNone}, nil
 	}
 	return immutability.Retention{}, s.classify(ctx, err)

@@ -30,31 +30,35 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, opts store.
 	if err != nil {
 		return store.Object{}, err
 	}
+	if err := w.free(ctx); err != nil {
+		return store.Object{}, err
+	}
 	parts := &parts{r: untilDone{ctx, body}, size: int(s.opts.PartSize)}
 	first, err := parts.next(nil)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return store.Object{}, err
 	}
 	if len(first) < parts.size {
-		return w.small(ctx, first)
+		return w.insist(ctx)(w.small(ctx, first))
 	}
 	// Exactly one part, or the first of several: only reading on can tell.
 	second, err := parts.next(nil)
 	switch {
 	case errors.Is(err, io.EOF):
-		return w.small(ctx, first)
+		return w.insist(ctx)(w.small(ctx, first))
 	case err != nil:
 		return store.Object{}, err
 	}
-	return w.large(ctx, parts, first, second)
+	return w.insist(ctx)(w.large(ctx, parts, first, second))
 }
 
 // write is one new object on its way: what all requests that create it have in common.
 type write struct {
-	s    *Store
-	key  string
-	tags *string
-	lock lockHeaders
+	s     *Store
+	key   string
+	asked store.PutOptions
+	tags  *string // as headers
+	lock  lockHeaders
 	// nonce stands in the object's metadata. By it we recognise our own write when its
 	// answer was lost, or when a repetition by the SDK met what the first attempt wrote.
 	nonce string
@@ -71,7 +75,25 @@ func (s *Store) newWrite(key string, opts store.PutOptions) (*write, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &write{s: s, key: key, tags: tagHeader(opts.Tags), lock: lock, nonce: rand.Text()}, nil
+	return &write{s: s, key: key, asked: opts, tags: tagHeader(opts.Tags), lock: lock, nonce: rand.Text()}, nil
+}
+
+// free looks whether the key is free, where nothing else keeps what is there from being
+// destroyed: a server that is not known to refuse, and a bucket without versions, or with
+// versions suspended. That protects against mistakes and repetitions; another writer may still
+// come between the look and the write.
+func (w *write) free(ctx context.Context) error {
+	if w.s.caps.ConditionalPut || w.s.keepsOverwritten {
+		return nil
+	}
+	_, err := w.s.head(ctx, store.Version{Key: w.key})
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: it was looked for first, because this server is not known to refuse", store.ErrExists)
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrForbidden): // who may not list is told "forbidden" of what is missing
+		return nil
+	}
+	return fmt.Errorf("is the key free? %w", err)
 }
 
 // condition is If-None-Match: *, unless the server is known not to bear it.

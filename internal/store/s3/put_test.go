@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/s3"
@@ -25,7 +27,16 @@ func TestEveryWriteCarriesAChecksumAConditionAndItsLock(t *testing.T) {
 	sizes := map[string]int{"in one request": 1000, "empty": 0, "of exactly one part": part, "in parts": 2*part + 1}
 	for _, legacy := range []bool{false, true} {
 		for name, size := range sizes {
-			f := newFake(t, accepting)
+			f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodHead {
+					lock(w, types.ObjectLockModeCompliance, until.Add(time.Second))
+					w.Header().Set("X-Amz-Object-Lock-Legal-Hold", "ON")
+				} else if r.URL.Query().Has("tagging") {
+					io.WriteString(w, `<Tagging><TagSet><Tag><Key>k</Key><Value>v w</Value></Tag></TagSet></Tagging>`)
+				} else {
+					accepting(w, r)
+				}
+			})
 			f.locks = true
 			o := f.options()
 			o.LegacyChecksums = legacy
@@ -57,7 +68,7 @@ func TestEveryWriteCarriesAChecksumAConditionAndItsLock(t *testing.T) {
 					created++
 					for header, want := range map[string]string{
 						"X-Amz-Object-Lock-Mode": "COMPLIANCE", "X-Amz-Object-Lock-Retain-Until-Date": "2030-01-02T03:04:06Z",
-						"X-Amz-Object-Lock-Legal-Hold": "ON", "X-Amz-Tagging": "k=v+w",
+						"X-Amz-Object-Lock-Legal-Hold": "ON", "X-Amz-Tagging": "k=v%20w",
 					} {
 						if got := r.header.Get(header); got != want {
 							t.Errorf("%s: %s of %s is %q, want %q", name, header, r.operation(), got, want)

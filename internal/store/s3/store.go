@@ -27,6 +27,8 @@ type Store struct {
 	sse    sse
 	caps   store.Capabilities
 
+	// keepsOverwritten: an overwrite makes a further version.
+	keepsOverwritten bool
 	// lockUnknown: we may not read the bucket's lock configuration, so objects may be locked.
 	lockUnknown bool
 	// tagsReadable: this identity has been seen to read tags, hence no tag count means no tags.
@@ -72,6 +74,7 @@ func (s *Store) discover(ctx context.Context) error {
 		return fmt.Errorf("open %s: %w", s.caps.Location, err)
 	}
 	s.caps.Versions = versioning.kept
+	s.keepsOverwritten = versioning.status == string(types.BucketVersioningStatusEnabled)
 	lock, err := s.lockConfiguration(ctx)
 	switch {
 	case errors.Is(err, store.ErrForbidden):

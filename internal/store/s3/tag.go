@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -23,7 +24,8 @@ func tagHeader(tags map[string]string) *string {
 	for k, v := range tags {
 		q.Set(k, v)
 	}
-	return aws.String(q.Encode())
+	// Not every server takes a plus for a space here.
+	return aws.String(strings.ReplaceAll(q.Encode(), "+", "%20"))
 }
 
 // tagsOf reads the tags a HEAD has counted. No count means no tags only to those who may read
@@ -67,6 +69,11 @@ func (s *Store) setTag(ctx context.Context, v store.Version, key, value string) 
 		return s.whyMissing(ctx, err)
 	}
 	tags[key] = value
+	return s.writeTags(ctx, v, tags)
+}
+
+// writeTags replaces all tags of a version.
+func (s *Store) writeTags(ctx context.Context, v store.Version, tags map[string]string) error {
 	set := make([]types.Tag, 0, len(tags))
 	for k, val := range tags {
 		set = append(set, types.Tag{Key: aws.String(k), Value: aws.String(val)})
@@ -77,7 +84,7 @@ func (s *Store) setTag(ctx context.Context, v store.Version, key, value string) 
 		}
 		return 1
 	})
-	_, err = s.client.PutObjectTagging(ctx, &awss3.PutObjectTaggingInput{
+	_, err := s.client.PutObjectTagging(ctx, &awss3.PutObjectTaggingInput{
 		Bucket: &s.opts.Bucket, Key: &v.Key, VersionId: versionID(v), Tagging: &types.Tagging{TagSet: set},
 	})
 	return s.classify(ctx, err)

@@ -20,42 +20,6 @@ import (
 
 const part = 5 << 20
 
-// gated is a store on a new bucket behind a gate.
-func gated(t *testing.T, p stores.Protection, change func(*s3.Options)) (*s3.Store, *faults.Gate) {
-	t.Helper()
-	gate := faults.NewGate(t, minio)
-	o := options(newBucket(t, p))
-	o.Endpoint = gate.Endpoint
-	if change != nil {
-		change(&o)
-	}
-	return open(t, o), gate
-}
-
-// listed are all versions, as KEY or KEY (marker), in the order of the listing.
-func listed(t *testing.T, s store.Reader) []store.Object {
-	t.Helper()
-	var all []store.Object
-	if err := s.List(t.Context(), "", func(o store.Object) error { all = append(all, o); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-func content(t *testing.T, s store.Reader, v store.Version) []byte {
-	t.Helper()
-	r, err := s.Open(t.Context(), v, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // An upload whose answer is lost did happen. The repetition meets its own object.
 func TestALostAnswerToAWriteIsNoFailureAndNoSecondVersion(t *testing.T) {
 	cases := map[string]struct {
@@ -71,7 +35,7 @@ func TestALostAnswerToAWriteIsNoFailureAndNoSecondVersion(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s, gate := gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
+			s, gate := onMinIO(t).gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
 			gate.Inject(faults.Fault{Match: c.lost, Times: c.times, Lose: true})
 			want := bytes.Repeat([]byte("x"), c.size)
 			o, err := s.Put(t.Context(), "a/key", bytes.NewReader(want), store.PutOptions{})
@@ -88,7 +52,7 @@ func TestALostAnswerToAWriteIsNoFailureAndNoSecondVersion(t *testing.T) {
 			if !bytes.Equal(content(t, s, o.Version), want) {
 				t.Error("what is there is not what was written")
 			}
-			if left := uploadsOf(t, bucketOf(s), ""); len(left) > 0 {
+			if left := minioServer.uploadsOf(t, bucketOf(s)); len(left) > 0 {
 				t.Errorf("uploads %v are left", left)
 			}
 		})
@@ -96,7 +60,7 @@ func TestALostAnswerToAWriteIsNoFailureAndNoSecondVersion(t *testing.T) {
 }
 
 func TestALostAnswerToOursIsNotTakenForAnothersObject(t *testing.T) {
-	s, gate := gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
+	s, gate := onMinIO(t).gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
 	if _, err := s.Put(t.Context(), "a/key", strings.NewReader("theirs"), store.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +74,7 @@ func TestALostAnswerToOursIsNotTakenForAnothersObject(t *testing.T) {
 }
 
 func TestAFailedChunkFailsThePutAndLeavesNeitherObjectNorUpload(t *testing.T) {
-	s, gate := gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
+	s, gate := onMinIO(t).gated(t, stores.Compliance, func(o *s3.Options) { o.Attempts = 2 })
 	gate.Inject(faults.Fault{Match: faults.Request(http.MethodPut, "partNumber=3"), Status: http.StatusInternalServerError, Code: "InternalError"})
 	_, err := s.Put(t.Context(), "a/key", bytes.NewReader(make([]byte, 6*part)), store.PutOptions{})
 	if !errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrUnknownOutcome) {
@@ -119,14 +83,14 @@ func TestAFailedChunkFailsThePutAndLeavesNeitherObjectNorUpload(t *testing.T) {
 	if all := listed(t, s); len(all) > 0 {
 		t.Errorf("%+v became visible", all)
 	}
-	if left := uploadsOf(t, bucketOf(s), ""); len(left) > 0 {
+	if left := minioServer.uploadsOf(t, bucketOf(s)); len(left) > 0 {
 		t.Errorf("uploads %v are left", left)
 	}
 }
 
 func TestAnOutageIsNeverAnEmptyBucket(t *testing.T) {
-	link := faults.NewLink(t, minio.Address)
-	o := options(newBucket(t, stores.Versioned))
+	link := faults.NewLink(t, onMinIO(t).Address)
+	o := minioServer.options(onMinIO(t).newBucket(t, stores.Versioned))
 	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address, 1, 500*time.Millisecond
 	s := open(t, o)
 	if _, err := s.Put(t.Context(), "a/key", strings.NewReader("x"), store.PutOptions{}); err != nil {
@@ -151,14 +115,14 @@ func TestAnOutageIsNeverAnEmptyBucket(t *testing.T) {
 }
 
 func TestMarkersAndOverwritesHideNothing(t *testing.T) {
-	bucket := newBucket(t, stores.Compliance)
-	s := open(t, options(bucket))
+	bucket := onMinIO(t).newBucket(t, stores.Compliance)
+	s := open(t, minioServer.options(bucket))
 	genuine, err := s.Put(t.Context(), "a/key", strings.NewReader("genuine"), store.PutOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	overwrite(t, s, "a/key", []byte("hostile"))
-	hide(t, s, "a/key")
+	minioServer.overwrite(t, s, "a/key", []byte("hostile"))
+	minioServer.hide(t, s, "a/key")
 	all := listed(t, s)
 	if len(all) != 3 || !all[0].Marker || !all[0].Latest || all[1].Marker || all[2].Version != genuine.Version {
 		t.Fatalf("the listing is %+v, want a marker, the hostile and the genuine version", all)
@@ -190,17 +154,17 @@ func TestMarkersAndOverwritesHideNothing(t *testing.T) {
 // as is a store that asks with the rights of a policy.
 func as(t *testing.T, bucket, policy string) *s3.Store {
 	t.Helper()
-	keys, err := minio.Assume(t.Context(), policy)
+	keys, err := startedMinIO(t).Assume(t.Context(), policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options(bucket)
+	o := minioServer.options(bucket)
 	o.Keys = func() (s3.Keys, error) { return s3.Keys(keys), nil }
 	return open(t, o)
 }
 
 func TestAWriterWithTheLeastRightsCanDoItsWorkAndNothingElse(t *testing.T) {
-	bucket := newBucket(t, stores.Compliance)
+	bucket := onMinIO(t).newBucket(t, stores.Compliance)
 	s := as(t, bucket, stores.WriterPolicy(bucket, "a/"))
 	for _, size := range []int{10, 2*part + 1} {
 		key := fmt.Sprintf("a/key-%d", size)
@@ -236,7 +200,7 @@ func TestAWriterWithTheLeastRightsCanDoItsWorkAndNothingElse(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Put = %v, want %v", err, context.Canceled)
 	}
-	if left := uploadsOf(t, bucket, ""); len(left) > 0 {
+	if left := minioServer.uploadsOf(t, bucket); len(left) > 0 {
 		t.Errorf("uploads %v are left", left)
 	}
 	if _, err := s.Put(t.Context(), "b/key", strings.NewReader("x"), store.PutOptions{}); !errors.Is(err, store.ErrForbidden) {
@@ -250,7 +214,7 @@ type cancels struct{ cancel func() }
 func (c cancels) Read([]byte) (int, error) { c.cancel(); return 0, io.EOF }
 
 func TestAWriterThatMayNotSeeLocksReportsThemAsUnknown(t *testing.T) {
-	bucket := newBucket(t, stores.Compliance)
+	bucket := onMinIO(t).newBucket(t, stores.Compliance)
 	s := as(t, bucket, stores.BlindWriterPolicy(bucket, "a/"))
 	o, err := s.Put(t.Context(), "a/key", strings.NewReader("x"), store.PutOptions{})
 	if err != nil {
@@ -270,8 +234,8 @@ func TestAWriterThatMayNotSeeLocksReportsThemAsUnknown(t *testing.T) {
 }
 
 func TestACollectorIsRefusedByTheLockAndSaysSo(t *testing.T) {
-	bucket := newBucket(t, stores.Governance)
-	o, err := open(t, options(bucket)).Put(t.Context(), "a/key", strings.NewReader("x"), store.PutOptions{})
+	bucket := onMinIO(t).newBucket(t, stores.Governance)
+	o, err := open(t, minioServer.options(bucket)).Put(t.Context(), "a/key", strings.NewReader("x"), store.PutOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +246,7 @@ func TestACollectorIsRefusedByTheLockAndSaysSo(t *testing.T) {
 }
 
 func TestWrongCredentialsBucketsAndCertificatesAreNamed(t *testing.T) {
-	bucket := newBucket(t, stores.Versioned)
+	bucket := onMinIO(t).newBucket(t, stores.Versioned)
 	wrong := func(id, secret string) func(*s3.Options) {
 		return func(o *s3.Options) {
 			o.Keys = func() (s3.Keys, error) { return s3.Keys{AccessKeyID: id, SecretAccessKey: secret}, nil }
@@ -293,16 +257,16 @@ func TestWrongCredentialsBucketsAndCertificatesAreNamed(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"an unknown key":  {wrong("AKIDUNKNOWN", minio.Root.SecretAccessKey), store.ErrCredentials, "accessKeyID"},
-		"a wrong secret":  {wrong(minio.Root.AccessKeyID, "not-the-secret"), store.ErrCredentials, "secretAccessKey"},
+		"an unknown key":  {wrong("AKIDUNKNOWN", minioServer.Root.SecretAccessKey), store.ErrCredentials, "accessKeyID"},
+		"a wrong secret":  {wrong(minioServer.Root.AccessKeyID, "not-the-secret"), store.ErrCredentials, "secretAccessKey"},
 		"no such bucket":  {func(o *s3.Options) { o.Bucket = "nobody-made-this" }, store.ErrNoBucket, "nobody-made-this"},
 		"no CA":           {func(o *s3.Options) { o.TrustedCAs = nil }, store.ErrUnreachable, "trustedCaCert"},
-		"plain http":      {func(o *s3.Options) { o.Endpoint = "http://" + minio.Address }, nil, minio.Address},
+		"plain http":      {func(o *s3.Options) { o.Endpoint = "http://" + minioServer.Address }, nil, minioServer.Address},
 		"nobody is there": {func(o *s3.Options) { o.Endpoint = "https://127.0.0.1:1" }, store.ErrUnreachable, "https://127.0.0.1:1"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := options(bucket)
+			o := minioServer.options(bucket)
 			o.Attempts = 1
 			c.change(&o)
 			_, err := s3.New(t.Context(), o)
@@ -320,7 +284,7 @@ func TestTheOlderChecksumsAndCustomerKeysWorkAsWell(t *testing.T) {
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := options(newBucket(t, stores.Compliance))
+			o := minioServer.options(onMinIO(t).newBucket(t, stores.Compliance))
 			change(&o)
 			s := open(t, o)
 			for _, size := range []int{0, 10, 2*part + 1} {

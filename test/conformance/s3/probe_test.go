@@ -12,7 +12,7 @@ import (
 )
 
 func TestTheProbeTellsWhatBucketsReallyGive(t *testing.T) {
-	root := func(t *testing.T, bucket string) *s3.Store { return open(t, options(bucket)) }
+	root := func(t *testing.T, bucket string) *s3.Store { return open(t, minioServer.options(bucket)) }
 	cases := map[string]struct {
 		protection stores.Protection
 		who        func(t *testing.T, bucket string) *s3.Store
@@ -40,7 +40,7 @@ func TestTheProbeTellsWhatBucketsReallyGive(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := c.who(t, newBucket(t, c.protection))
+			s := c.who(t, onMinIO(t).newBucket(t, c.protection))
 			p, err := prober.New(s, s, prober.Options{Prefix: "a"})
 			if err != nil {
 				t.Fatal(err)
