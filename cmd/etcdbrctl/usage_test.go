@@ -24,7 +24,7 @@ func TestBadInputIsOneLineThatSaysWhatAndTheRemedy(t *testing.T) {
 		"a positional argument":         {[]string{"restore", "everything"}, exitUsage, []string{`"everything"`, "only flags"}},
 		"no provider":                   {[]string{"list"}, exitUsage, []string{"--storage-provider", "Local"}},
 		"a provider that is not":        {[]string{"list", "--storage-provider=FTP"}, exitUsage, []string{"FTP", "S3"}},
-		"a provider of a later build":   {[]string{"list", "--storage-provider=GCS", "--store-container=b"}, exitUsage, []string{"GCS"}},
+		"a provider of a later build":   {[]string{"list", "--storage-provider=OSS", "--store-container=b"}, exitUsage, []string{"OSS"}},
 		"a container that is not there": {[]string{"list", "--storage-provider=Local", "--store-container=" + empty + "/nowhere"}, exitUnreachable, []string{"nowhere"}},
 		"two targets":                   {with("restore", "--to-revision=5", "--to-time=2026-01-01T00:00:00Z"), exitUsage, []string{"only one"}},
 		"a time that is none":           {with("restore", "--to-time=yesterday"), exitUsage, []string{"yesterday", "2026-"}},

@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"cloud.google.com/go/storage"
-	"golang.org/x/oauth2"
 	"google.golang.org/api/googleapi"
 
 	"druid.internal/druid/internal/store"
@@ -115,19 +114,11 @@ func (s *Store) classify(ctx context.Context, err error) error {
 // classifyToken is for what happened while a token was fetched: no way to those who issue it
 // is another matter than their refusal.
 func (s *Store) classifyToken(err *credentialsError) error {
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) {
-		said := refused.ErrorCode
-		if refused.ErrorDescription != "" {
-			said += ": " + refused.ErrorDescription
-		}
-		if said == "" && refused.Response != nil {
-			said = refused.Response.Status
-		}
-		if refused.Response != nil && refused.Response.StatusCode >= 500 {
-			return &failure{kind: store.ErrUnreachable, said: "an access token cannot be had: " + oneLine(said), remedy: "try again later", cause: err}
-		}
-		return &failure{kind: store.ErrCredentials, said: "an access token was refused: " + oneLine(said),
+	switch {
+	case err.status >= 500 || err.status == http.StatusTooManyRequests:
+		return &failure{kind: store.ErrUnreachable, said: fmt.Sprintf("an access token cannot be had: %s (HTTP %d)", err, err.status), remedy: "try again later", cause: err}
+	case err.status != 0:
+		return &failure{kind: store.ErrCredentials, said: fmt.Sprintf("an access token was refused: %s (HTTP %d)", err, err.status),
 			remedy: "check that the service account and its key still exist, that a federated token has not expired, and that this machine's clock is right", cause: err}
 	}
 	if f := s.classifyNetwork(err.err, "the token service of the credentials"); f != nil {
@@ -284,8 +275,8 @@ func passing(err error) bool {
 	}
 	var creds *credentialsError
 	if errors.As(err, &creds) {
-		var refused *oauth2.RetrieveError
-		return !errors.As(err, &refused) && connectionBroke(creds.err)
+		return creds.status >= 500 || creds.status == http.StatusTooManyRequests ||
+			creds.status == 0 && (connectionBroke(creds.err) || errors.Is(creds.err, os.ErrDeadlineExceeded))
 	}
 	if api := apiError(err); api != nil {
 		return api.Code == http.StatusRequestTimeout || api.Code == http.StatusTooManyRequests ||

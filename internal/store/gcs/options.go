@@ -17,7 +17,6 @@ const (
 	maxLookups    = 20 // generations of one key that are searched for ours
 	changeRetries = 5  // how often a change is decided anew because somebody else changed the metadata
 
-	defaultChunkSize   = 16 << 20
 	defaultIdleTimeout = 2 * time.Minute
 	defaultAttempts    = 4
 	firstBackoff       = 200 * time.Millisecond
@@ -29,6 +28,9 @@ const (
 	// finding out what became of a write.
 	cleanupTimeout = 30 * time.Second
 )
+
+// DefaultChunkSize is what one request of a large upload carries: few round trips, little memory.
+const DefaultChunkSize = 16 << 20
 
 // googleEndpoint is where the service of a universe is; nearly always that of googleapis.com.
 const googleEndpoint = "https://storage.%s/storage/v1/"
@@ -72,7 +74,7 @@ func (o Options) complete() (Options, error) {
 		}
 	}
 	if o.ChunkSize <= 0 {
-		o.ChunkSize = defaultChunkSize
+		o.ChunkSize = DefaultChunkSize
 	}
 	o.ChunkSize = min(max(o.ChunkSize, minChunkSize), maxChunkSize)
 	o.ChunkSize = (o.ChunkSize + chunkQuantum - 1) / chunkQuantum * chunkQuantum

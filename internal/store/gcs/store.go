@@ -86,7 +86,7 @@ func (s *Store) connect(ctx context.Context) error {
 			}
 			universe = c.Universe
 		}
-		t.tokens = newTokens(s.opts, &http.Client{Transport: base})
+		t.tokens = newTokens(s.opts, base)
 	}
 	if universe == "" {
 		universe = "googleapis.com"

@@ -3,8 +3,10 @@ package gcs
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -22,15 +24,15 @@ const earlier = time.Minute
 // or the credentials change.
 type tokens struct {
 	credentials func() (Credentials, error) // nil: ambient
-	client      *http.Client                // fetches them
+	exchange    *exchange
 
 	slot  chan struct{} // holds one element while nobody uses what follows
 	from  []byte        // the credentials that token was had with
 	token *oauth2.Token
 }
 
-func newTokens(o Options, client *http.Client) *tokens {
-	t := &tokens{credentials: o.Credentials, client: client, slot: make(chan struct{}, 1)}
+func newTokens(o Options, base http.RoundTripper) *tokens {
+	t := &tokens{credentials: o.Credentials, exchange: &exchange{base: base}, slot: make(chan struct{}, 1)}
 	t.slot <- struct{}{}
 	return t
 }
@@ -47,7 +49,7 @@ func (t *tokens) get(ctx context.Context) (*oauth2.Token, error) {
 	if t.credentials != nil {
 		var err error
 		if c, err = t.credentials(); err != nil {
-			return nil, &credentialsError{err}
+			return nil, &credentialsError{err: err}
 		}
 	}
 	if t.token != nil && bytes.Equal(t.from, c.json) && (t.token.Expiry.IsZero() || time.Now().Add(earlier).Before(t.token.Expiry)) {
@@ -73,7 +75,8 @@ func (t *tokens) forget(refused *oauth2.Token) {
 // fetch asks for a new token. The SDK's own sources remember the context they were made with,
 // so one is made for each.
 func (t *tokens) fetch(ctx context.Context, c Credentials) (*oauth2.Token, error) {
-	withClient := context.WithValue(ctx, oauth2.HTTPClient, t.client)
+	t.exchange.failure = nil
+	withClient := context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: t.exchange})
 	var found *google.Credentials
 	var err error
 	if t.credentials == nil {
@@ -91,13 +94,68 @@ func (t *tokens) fetch(ctx context.Context, c Credentials) (*oauth2.Token, error
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case t.credentials == nil && found == nil:
-		return nil, &credentialsError{errors.New("no ambient identity was found; set GOOGLE_APPLICATION_CREDENTIALS, or run where an identity is ambient")}
+		return nil, &credentialsError{err: errors.New("no ambient identity was found; set GOOGLE_APPLICATION_CREDENTIALS, or run where an identity is ambient")}
+	case t.exchange.failure != nil:
+		return nil, t.exchange.failure
 	}
-	return nil, &credentialsError{fmt.Errorf("an access token cannot be had: %w", err)}
+	return nil, &credentialsError{err: fmt.Errorf("an access token cannot be had: %w", err)}
+}
+
+// exchange is the way to those who issue tokens. It remembers what went wrong, because the
+// SDK's errors only say so in words. One token is fetched at a time.
+type exchange struct {
+	base    http.RoundTripper
+	failure *credentialsError
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := e.base.RoundTrip(r)
+	if err != nil {
+		e.failure = &credentialsError{err: err}
+		return nil, err
+	}
+	e.failure = nil
+	if resp.StatusCode < http.StatusBadRequest {
+		return resp, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	e.failure = &credentialsError{status: resp.StatusCode, err: errors.New(refusal(resp.Status, body))}
+	return resp, nil
+}
+
+// refusal is why a token was refused: the words of OAuth, or of Google's API, or the status.
+func refusal(status string, body []byte) string {
+	var oauth struct {
+		Error       string `json:"error"`
+		Description string `json:"error_description"`
+	}
+	var api struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	switch {
+	case json.Unmarshal(body, &oauth) == nil && oauth.Error != "" && oauth.Description != "":
+		return oneLine(oauth.Error + ": " + oauth.Description)
+	case oauth.Error != "":
+		return oneLine(oauth.Error)
+	case json.Unmarshal(body, &api) == nil && api.Error.Message != "":
+		return oneLine(api.Error.Message)
+	}
+	return status
 }
 
 // credentialsError marks what went wrong while a token was fetched, not while it was used.
-type credentialsError struct{ err error }
+type credentialsError struct {
+	err    error
+	status int // of the answer of those who issue tokens; 0: there was none
+}
 
 func (e *credentialsError) Error() string { return e.err.Error() }
 func (e *credentialsError) Unwrap() error { return e.err }

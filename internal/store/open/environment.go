@@ -6,6 +6,9 @@ const (
 	SecondaryPrefix = "SECONDARY_"
 )
 
+// googleVariable is the one that the SDK of Google reads as well.
+const googleVariable = "GOOGLE_APPLICATION_CREDENTIALS"
+
 // Environment is what the environment says about stores, picked out once.
 type Environment struct {
 	Prefix    string // of the variables' names, for messages
@@ -18,6 +21,8 @@ type Environment struct {
 	OpenStack    Files
 	Region       string // OS_REGION_NAME
 	SharedRegion string // OS_REGION_NAME without the prefix, for where nothing else names a region
+
+	Google Google
 
 	ECS ECSValues
 }
@@ -47,7 +52,12 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 	if getenv(ecs+"ENDPOINT") == "" && getenv(ecs+"ACCESS_KEY_ID") == "" {
 		ecs = "ECS_"
 	}
+	google := Google{Variable: prefix + googleVariable, Path: getenv(prefix + googleVariable)}
+	if prefix != "" && getenv(googleVariable) != "" {
+		google.Shared = googleVariable
+	}
 	return Environment{
+		Google:    google,
 		Prefix:    prefix,
 		Home:      getenv("HOME"),
 		Container: getenv(prefix + "STORAGE_CONTAINER"),

@@ -62,6 +62,8 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 		return c.openLocal()
 	case Swift:
 		return c.openSwift(ctx)
+	case GCS:
+		return c.openGCS(ctx)
 	}
 	return nil, fmt.Errorf("storage provider %s is not yet in this build: use one of %s", p, Supported())
 }

@@ -33,7 +33,7 @@ var names = []struct {
 	{OCS, []string{"OCS", "ocs", "openshift"}, true},
 	{Local, []string{"Local", "local"}, true},
 	{ABS, []string{"ABS", "abs", "azure"}, false},
-	{GCS, []string{"GCS", "gcs", "gcp"}, false},
+	{GCS, []string{"GCS", "gcs", "gcp"}, true},
 	{Swift, []string{"Swift", "swift", "openstack"}, true},
 	{OSS, []string{"OSS", "oss", "alicloud"}, false},
 }

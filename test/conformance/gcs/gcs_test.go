@@ -80,11 +80,10 @@ func bucketOf(s store.Reader) string { return strings.Fields(s.Capabilities().Lo
 
 func TestGCSKeepsTheContract(t *testing.T) {
 	for name, b := range map[string]stores.GCSBucket{
-		"in a plain bucket":                             {},
-		"in a bucket with object retention":             {ObjectLock: true},
-		"in a versioned bucket":                         {Versioned: true},
-		"in a versioned bucket with object retention":   {Versioned: true, ObjectLock: true},
-		"in a bucket that holds what was deleted a day": {ObjectLock: true, SoftDelete: 24 * time.Hour},
+		"in a plain bucket":                           {},
+		"in a bucket with object retention":           {ObjectLock: true},
+		"in a versioned bucket":                       {Versioned: true},
+		"in a versioned bucket with object retention": {Versioned: true, ObjectLock: true},
 	} {
 		t.Run(name, func(t *testing.T) { storetest.Run(t, suite(b)) })
 	}
