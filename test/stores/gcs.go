@@ -171,6 +171,10 @@ func RunGCS(tb testing.TB) *GCS {
 
 // CreateBucket makes a bucket.
 func (g *GCS) CreateBucket(ctx context.Context, name string, b GCSBucket) error {
+	return createGCSBucket(ctx, g.Do, name, b)
+}
+
+func createGCSBucket(ctx context.Context, do func(context.Context, string, string, any) ([]byte, error), name string, b GCSBucket) error {
 	req := map[string]any{"name": name, "versioning": map[string]any{"enabled": b.Versioned}, "defaultEventBasedHold": b.DefaultHold}
 	if b.Policy > 0 {
 		req["retentionPolicy"] = map[string]any{"retentionPeriod": fmt.Sprint(int64(b.Policy / time.Second))}
@@ -178,11 +182,11 @@ func (g *GCS) CreateBucket(ctx context.Context, name string, b GCSBucket) error 
 	if b.SoftDelete > 0 {
 		req["softDeletePolicy"] = map[string]any{"retentionDurationSeconds": fmt.Sprint(int64(b.SoftDelete / time.Second))}
 	}
-	if _, err := g.Do(ctx, http.MethodPost, fmt.Sprintf("/storage/v1/b?project=test&enableObjectRetention=%t", b.ObjectLock), req); err != nil {
+	if _, err := do(ctx, http.MethodPost, fmt.Sprintf("/storage/v1/b?project=test&enableObjectRetention=%t", b.ObjectLock), req); err != nil {
 		return err
 	}
 	if b.Locked {
-		_, err := g.Do(ctx, http.MethodPost, "/storage/v1/b/"+name+"/lockRetentionPolicy?ifMetagenerationMatch=1", nil)
+		_, err := do(ctx, http.MethodPost, "/storage/v1/b/"+name+"/lockRetentionPolicy?ifMetagenerationMatch=1", nil)
 		return err
 	}
 	return nil
@@ -192,6 +196,10 @@ func (g *GCS) CreateBucket(ctx context.Context, name string, b GCSBucket) error 
 // sent as JSON unless it is nil or bytes; the answer is returned as it came. Any status but
 // 2xx is an error.
 func (g *GCS) Do(ctx context.Context, method, path string, body any) ([]byte, error) {
+	return g.ask(ctx, "", method, path, body)
+}
+
+func (g *GCS) ask(ctx context.Context, token, method, path string, body any) ([]byte, error) {
 	payload, raw := body.([]byte)
 	if body != nil && !raw {
 		var err error
@@ -205,6 +213,9 @@ func (g *GCS) Do(ctx context.Context, method, path string, body any) ([]byte, er
 	}
 	if !raw {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: g.CA.ClientTLS(), DisableKeepAlives: true}}
 	resp, err := client.Do(req)

@@ -1,0 +1,107 @@
+package stores
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+)
+
+// AzureContainer is a container in the hands of whoever has the key of the account or a SAS.
+type AzureContainer struct {
+	Endpoint string // of the account
+	CA       *CA
+	Key      string // of the account AzuriteAccount; empty: SAS
+	SAS      string // a query without its question mark
+	Name     string
+}
+
+// Client is the SDK's own. It never repeats.
+func (a AzureContainer) Client() (*container.Client, error) {
+	options := &container.ClientOptions{ClientOptions: azpolicy.ClientOptions{
+		Transport: &http.Client{Transport: &http.Transport{TLSClientConfig: a.CA.ClientTLS(), DisableKeepAlives: true}},
+		Retry:     azpolicy.RetryOptions{MaxRetries: -1},
+	}}
+	url := a.Endpoint + "/" + a.Name
+	if a.Key == "" {
+		return container.NewClientWithNoCredential(url+"?"+a.SAS, options)
+	}
+	cred, err := container.NewSharedKeyCredential(AzuriteAccount, a.Key)
+	if err != nil {
+		return nil, err
+	}
+	return container.NewClientWithSharedKeyCredential(url, cred, options)
+}
+
+// Raw is the container in these hands.
+func (a AzureContainer) Raw() (Raw, error) {
+	c, err := a.Client()
+	if err != nil {
+		return nil, err
+	}
+	return azureRaw{c}, nil
+}
+
+type azureRaw struct{ client *container.Client }
+
+func (r azureRaw) Overwrite(ctx context.Context, key string, body []byte) error {
+	_, err := r.client.NewBlockBlobClient(key).Upload(ctx, streaming.NopCloser(bytes.NewReader(body)), nil)
+	return err
+}
+
+// Hide leaves the versions, where there are any, and makes none of them the current one.
+func (r azureRaw) Hide(ctx context.Context, key string) error {
+	_, err := r.client.NewBlobClient(key).Delete(ctx, nil)
+	return err
+}
+
+// Delete removes a version. The current one must be made a previous one before.
+func (r azureRaw) Delete(ctx context.Context, v RawVersion) error {
+	if v.Current {
+		if err := r.Hide(ctx, v.Key); err != nil || v.ID == "" {
+			return err
+		}
+	}
+	c, err := r.client.NewBlobClient(v.Key).WithVersionID(v.ID)
+	if err != nil {
+		return err
+	}
+	_, err = c.Delete(ctx, nil)
+	return err
+}
+
+func (r azureRaw) Read(ctx context.Context, v RawVersion) ([]byte, error) {
+	c, err := r.client.NewBlobClient(v.Key).WithVersionID(v.ID)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.DownloadStream(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(resp.Body)
+}
+
+func (r azureRaw) Versions(ctx context.Context) ([]RawVersion, error) {
+	var all []RawVersion
+	pages := r.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Versions: true}})
+	for pages.More() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range page.Segment.BlobItems {
+			v := RawVersion{Key: *b.Name, Size: *b.Properties.ContentLength, Current: true}
+			if b.VersionID != nil {
+				v.ID, v.Current = *b.VersionID, b.IsCurrentVersion != nil && *b.IsCurrentVersion
+			}
+			all = append(all, v)
+		}
+	}
+	return all, nil
+}

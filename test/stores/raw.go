@@ -1,0 +1,27 @@
+package stores
+
+import "context"
+
+// Raw is a bucket in the hands of somebody who asks nobody: what attackers, careless operators
+// and other programs do to it. It sends plain requests, repeats none, and knows nothing of the
+// packages under test. What the server refuses is an error.
+type Raw interface {
+	// Overwrite puts body under key on no condition.
+	Overwrite(ctx context.Context, key string, body []byte) error
+	// Hide deletes key without naming a version.
+	Hide(ctx context.Context, key string) error
+	// Delete removes one version, or marker, for good.
+	Delete(ctx context.Context, v RawVersion) error
+	// Versions are all versions and markers of all keys, keys in the order of their bytes.
+	Versions(ctx context.Context) ([]RawVersion, error)
+	// Read is the content of a version; of the current one without an ID.
+	Read(ctx context.Context, v RawVersion) ([]byte, error)
+}
+
+// RawVersion is a line of a listing. ID is empty where the bucket keeps no versions.
+type RawVersion struct {
+	Key, ID string
+	Size    int64
+	Marker  bool
+	Current bool // what who knows no versions sees
+}

@@ -1,0 +1,72 @@
+package stores
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// Raw is a bucket in the hands of whoever has the keys.
+func (s *S3) Raw(keys Keys, bucket string) Raw { return &s3Raw{s.Client(keys), bucket} }
+
+type s3Raw struct {
+	client *s3.Client
+	bucket string
+}
+
+func (r *s3Raw) Overwrite(ctx context.Context, key string, body []byte) error {
+	_, err := r.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &r.bucket, Key: &key, Body: bytes.NewReader(body)})
+	return err
+}
+
+// Hide leaves a marker where the bucket keeps versions.
+func (r *s3Raw) Hide(ctx context.Context, key string) error {
+	_, err := r.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &r.bucket, Key: &key})
+	return err
+}
+
+func (r *s3Raw) Delete(ctx context.Context, v RawVersion) error {
+	_, err := r.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &r.bucket, Key: &v.Key, VersionId: named(v.ID)})
+	return err
+}
+
+func (r *s3Raw) Read(ctx context.Context, v RawVersion) ([]byte, error) {
+	out, err := r.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &r.bucket, Key: &v.Key, VersionId: named(v.ID)})
+	if err != nil {
+		return nil, err
+	}
+	defer out.Body.Close()
+	return io.ReadAll(out.Body)
+}
+
+func (r *s3Raw) Versions(ctx context.Context) ([]RawVersion, error) {
+	var all []RawVersion
+	pages := s3.NewListObjectVersionsPaginator(r.client, &s3.ListObjectVersionsInput{Bucket: &r.bucket})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range page.Versions {
+			all = append(all, RawVersion{Key: *v.Key, ID: aws.ToString(v.VersionId), Size: aws.ToInt64(v.Size), Current: aws.ToBool(v.IsLatest)})
+		}
+		for _, v := range page.DeleteMarkers {
+			all = append(all, RawVersion{Key: *v.Key, ID: aws.ToString(v.VersionId), Marker: true, Current: aws.ToBool(v.IsLatest)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b RawVersion) int { return strings.Compare(a.Key, b.Key) })
+	return all, nil
+}
+
+// named is a version's ID, or nil.
+func named(id string) *string {
+	if id == "" {
+		return nil
+	}
+	return &id
+}
