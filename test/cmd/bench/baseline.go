@@ -25,6 +25,10 @@ var baselines = map[string]func(context.Context, []string) error{
 	"read":    read,    // ENDPOINT        read a snapshot from an etcd
 	"bare":    bare,    // ENDPOINT FILE   read it, hash it, pack it, write it
 	"produce": produce, // FORMAT EVENTS   make deltas of recorded events
+
+	"upload":   upload,   // WHO REMOTE KEY BYTES  store a stream
+	"download": download, // WHO REMOTE KEY BYTES  read it back
+	"listing":  listing,  // REMOTE COUNT          list a bucket
 }
 
 func arguments(args []string, n int) error {

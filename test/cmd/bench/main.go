@@ -99,6 +99,7 @@ var groups = []group{
 	{"memory", "Restoring onto a large full with little memory", measureMemory},
 	{"full", "Full snapshots of a real etcd", measureFulls},
 	{"delta", "Producing deltas", measureDeltas},
+	{"stores", "Streams to and from object stores, and listings", measureStores},
 }
 
 func groupNames() (names []string) {
