@@ -5,6 +5,7 @@
 //	go run ./cmd/stores list                what is pinned and where it is
 //	go run ./cmd/stores run minio [flags]   run until interrupted; -h lists the flags
 //	go run ./cmd/stores run ceph [flags]
+//	go run ./cmd/stores run gcs [flags]
 //	go run ./cmd/stores run etcd [flags]
 package main
 
@@ -29,7 +30,7 @@ func main() {
 }
 
 func verb(ctx context.Context, args []string) error {
-	const usage = "say what to do: install [name...], list, run minio|ceph|etcd"
+	const usage = "say what to do: install [name...], list, run minio|ceph|gcs|etcd"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}

@@ -17,7 +17,7 @@ import (
 // the file is the sign that it is ready.
 func serve(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("say which server to run: minio, ceph or etcd")
+		return errors.New("say which server to run: minio, ceph, gcs or etcd")
 	}
 	flags := flag.NewFlagSet("stores run "+args[0], flag.ExitOnError)
 	envFile := flags.String("env-file", "", "write the NAME=value lines here when the server is ready (default: standard output)")
@@ -38,6 +38,15 @@ func serve(ctx context.Context, args []string) error {
 			return errors.New("ceph keeps its data in memory, it takes no -dir")
 		}
 		return serveCeph(ctx, stores.CephOptions{Host: *host, Port: *port}, *buckets, *envFile)
+	case "gcs":
+		host := flags.String("host", "127.0.0.1", "IP address to listen on")
+		port := flags.String("port", "", "port to listen on (default: a free one)")
+		buckets := flags.String("buckets", "", "create these, NAME:KIND[:PERIOD],...; kinds: plain, versioned, lockable (single objects), policy, locked (the policy, for ever); the period is a duration, 24h by default")
+		_ = flags.Parse(args[1:])
+		if *dir != "" {
+			return errors.New("gcs keeps its data in memory, it takes no -dir")
+		}
+		return serveGCS(ctx, stores.GCSOptions{Host: *host, Port: *port}, *buckets, *envFile)
 	case "etcd":
 		members := flags.Int("members", 1, "how many members")
 		name := flags.String("name", "default", "name of the member")
@@ -47,7 +56,7 @@ func serve(ctx context.Context, args []string) error {
 		opts := stores.EtcdOptions{Members: *members, Dir: *dir, DataDir: *data, Name: *name, TLS: *tls, Durable: true, Flags: flags.Args()}
 		return serveEtcd(ctx, opts, *envFile)
 	}
-	return fmt.Errorf("cannot run %q, only minio, ceph or etcd", args[0])
+	return fmt.Errorf("cannot run %q, only minio, ceph, gcs or etcd", args[0])
 }
 
 func serveMinIO(ctx context.Context, opts stores.MinIOOptions, buckets, envFile string) error {
