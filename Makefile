@@ -12,7 +12,7 @@ GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
 # Test servers that the suites of the test module start.
-SERVERS = minio etcd ceph rclone
+SERVERS = minio etcd ceph rclone fake-gcs-server
 
 say = @printf '\n==> %s\n' "$(1)"
 
@@ -83,6 +83,7 @@ soak: build servers ## the crash and damage properties, in an endless loop
 generate: ## regenerate reference pages and golden files that are generated from code
 	$(call say,generating docs/reference)
 	$(GO) run ./cmd/etcdbrctl docs docs/reference
+	cd test && $(GO) run ./cmd/storetable
 
 .PHONY: clean
 clean: ## remove bin/ (the cache of servers stays)
