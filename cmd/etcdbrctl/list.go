@@ -22,14 +22,14 @@ func (a *app) listCommand() *cobra.Command {
 A chain is a full with its deltas; it is protected until the first of them is not any more. In -o json the digest
 of a snapshot is the SHA-256 of the whole stored object; where "digestOf" is "payload", of a native delta without
 its header.`,
-		Args:  noArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := a.openBackupWith(cmd.Context(), from, catalog.Options{Retention: true})
 			if err != nil {
 				return err
 			}
 			locks := map[timeline.Ref]*immutability.Retention{}
-			for ref, o := range b.catalog.Objects {
+			for ref, o := range b.catalog.Objects.All() {
 				locks[ref] = o.Retention
 			}
 			caps := b.store.Capabilities()

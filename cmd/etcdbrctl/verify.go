@@ -73,7 +73,7 @@ The result is thrown away; room for one database is needed meanwhile.`,
 	from.add(flags, "", "the store")
 	target.add(cmd)
 	out.add(flags)
-	flags.BoolVar(&all, "all", false, "verify the chain of every full of every lineage")
+	flags.BoolVar(&all, "all", false, "verify every full of every lineage, each with the deltas up to the next good one")
 	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
 	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "directory with room for one database, made if need be; default: the system's temporary directory")
 	return cmd

@@ -30,7 +30,7 @@ func Build(l Listing) Timeline {
 
 type builder struct {
 	manifests map[snapshot.Key]*snapshot.Manifest // the one that counts, by the snapshot's key
-	present   map[snapshot.Key]bool               // snapshots with content or at least a marker
+	present   map[snapshot.Key]struct{}           // snapshots with content or at least a marker
 	lineages  map[snapshot.LineageID]*Lineage
 	ordered   []*Lineage
 	findings  []Finding
@@ -78,12 +78,16 @@ func (b *builder) foreign(objects []Foreign) {
 
 // readObjects decides for every key which version counts.
 func (b *builder) readObjects(objects []Object) {
-	versions := make(map[snapshot.Key][]Object)
+	keys := make(map[snapshot.Key]struct{}, len(objects))
+	several := make(map[snapshot.Key][]Object) // where there is more than one version
 	chunks := make(map[snapshot.Key]int)
 	for _, o := range objects {
 		switch o.Key.Object {
 		case snapshot.SnapshotObject:
-			versions[o.Key] = append(versions[o.Key], o)
+			if _, is := keys[o.Key]; is {
+				several[o.Key] = nil
+			}
+			keys[o.Key] = struct{}{}
 		case snapshot.ChunkObject:
 			chunks[o.Key.Snapshot()]++
 		}
@@ -91,9 +95,18 @@ func (b *builder) readObjects(objects []Object) {
 	for key, n := range chunks {
 		b.find(Chunk, Info, b.lineageOf(key), Ref{Key: key}, "beside %s there are parts of an upload, which no restore reads: %d", key.Name, n)
 	}
-	b.present = make(map[snapshot.Key]bool, len(versions))
-	for key, list := range versions {
-		b.present[key] = true
+	b.present = keys
+	for i, o := range objects {
+		if o.Key.Object != snapshot.SnapshotObject {
+			continue
+		}
+		if list, are := several[o.Key]; are {
+			several[o.Key] = append(list, o)
+			continue
+		}
+		b.add(o.Key, objects[i:i+1:i+1])
+	}
+	for key, list := range several {
 		b.add(key, oldestFirst(list))
 	}
 }
@@ -122,12 +135,15 @@ func oldestFirst(list []Object) []Object {
 
 // add makes a snapshot of all versions of one key.
 func (b *builder) add(key snapshot.Key, versions []Object) {
-	var contents, markers []Object
-	for _, o := range versions {
-		if o.Marker {
-			markers = append(markers, o)
-		} else {
-			contents = append(contents, o)
+	contents, markers := versions, []Object(nil)
+	if slices.ContainsFunc(versions, func(o Object) bool { return o.Marker }) {
+		contents = nil
+		for _, o := range versions {
+			if o.Marker {
+				markers = append(markers, o)
+			} else {
+				contents = append(contents, o)
+			}
 		}
 	}
 	m := b.manifests[key]
@@ -148,10 +164,18 @@ func (b *builder) add(key snapshot.Key, versions []Object) {
 		s.Lineage = chosen.Header.Lineage.ID // it is missing there, whatever its name should be
 	}
 	s.Object, s.candidates = chosen, candidates
-	s.Others = slices.DeleteFunc(versions, func(o Object) bool { return o.Ref == chosen.Ref })
 	s.Certain = !s.Full() || m != nil
 	b.judge(&s, m, len(contents), len(markers), why)
-	b.lineage(s.Lineage).Snapshots = append(b.lineage(s.Lineage).Snapshots, s)
+	if len(versions) > 1 {
+		s.Others = slices.DeleteFunc(slices.Clone(versions), func(o Object) bool { return o.Ref == chosen.Ref })
+	} else if len(s.candidates) == 1 {
+		s.candidates = nil // there is only the object itself
+	}
+	l := b.lineage(s.Lineage)
+	if len(l.Snapshots) == cap(l.Snapshots) {
+		l.Snapshots = slices.Grow(l.Snapshots, max(len(l.Snapshots), 16))
+	}
+	l.Snapshots = append(l.Snapshots, s)
 }
 
 // known is what a key and what is told about it say.
@@ -255,7 +279,7 @@ func orNone(version string) string {
 // missing adds the snapshots of which only a manifest tells.
 func (b *builder) missing() {
 	for key, m := range b.manifests {
-		if b.present[key] {
+		if _, is := b.present[key]; is {
 			continue
 		}
 		s := known(key, m)

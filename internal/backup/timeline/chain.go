@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -51,32 +52,34 @@ type Chain struct {
 // logarithm of their number per link found.
 type Links struct {
 	all    []Snapshot // by start, at the same place fulls first
-	deltas []Snapshot // those of all that are deltas
-	best   []int      // best[i] is the index of the farthest reaching of deltas[:i+1]
+	deltas []int32    // where in all the deltas are
+	best   []int32    // best[i] is the farthest reaching of deltas[:i+1]
 	newest snapshot.Revision
 }
 
 // Links indexes the usable snapshots of l.
 func (l Lineage) Links() Links {
-	return NewLinks(slices.DeleteFunc(slices.Clone(l.Snapshots), func(s Snapshot) bool { return !s.Usable() }), l.Newest)
+	return newLinks(slices.DeleteFunc(slices.Clone(l.Snapshots), func(s Snapshot) bool { return !s.Usable() }), l.Newest)
 }
 
 // NewLinks indexes the given snapshots of one lineage, whose newest known revision is told.
 func NewLinks(snapshots []Snapshot, newest snapshot.Revision) Links {
-	x := Links{all: slices.Clone(snapshots), newest: newest}
+	return newLinks(slices.Clone(snapshots), newest)
+}
+
+// newLinks is NewLinks of a list that is its own.
+func newLinks(own []Snapshot, newest snapshot.Revision) Links {
+	x := Links{all: own, newest: newest}
 	slices.SortFunc(x.all, func(a, b Snapshot) int {
 		return cmp.Or(cmp.Compare(a.start(), b.start()), cmp.Compare(a.Name().Kind, b.Name().Kind), CompareBases(a, b))
 	})
-	for _, s := range x.all {
-		if !s.Full() {
-			x.deltas = append(x.deltas, s)
-		}
-	}
-	x.best = make([]int, len(x.deltas))
-	for i := range x.deltas {
-		x.best[i] = i
-		if i > 0 && !farther(x.deltas[i], x.deltas[x.best[i-1]]) {
-			x.best[i] = x.best[i-1]
+	for i := range x.all {
+		if s := &x.all[i]; !s.Full() {
+			best := int32(i)
+			if n := len(x.best); n > 0 && !farther(s, &x.all[x.best[n-1]]) {
+				best = x.best[n-1]
+			}
+			x.deltas, x.best = append(x.deltas, int32(i)), append(x.best, best)
 		}
 	}
 	return x
@@ -84,8 +87,8 @@ func NewLinks(snapshots []Snapshot, newest snapshot.Revision) Links {
 
 // farther prefers the delta that reaches farther, then the one that overlaps less, then the
 // one with more known about it, then the earlier one.
-func farther(a, b Snapshot) bool {
-	known := func(s Snapshot) int {
+func farther(a, b *Snapshot) bool {
+	known := func(s *Snapshot) int {
 		if s.Manifest != nil {
 			return 1
 		}
@@ -107,7 +110,7 @@ func (x Links) FollowTo(pos, limit snapshot.Revision) []Link {
 		if n == 0 {
 			break
 		}
-		d := x.deltas[x.best[n-1]]
+		d := x.all[x.best[n-1]]
 		if d.Last <= pos {
 			break
 		}
@@ -124,8 +127,8 @@ func (x Links) FollowInTime(pos snapshot.Revision) []Link {
 	var links []Link
 	waiting := &byTime{}
 	for i := 0; pos < math.MaxInt64; {
-		for ; i < len(x.deltas) && x.deltas[i].Name().Start <= pos+1; i++ {
-			heap.Push(waiting, x.deltas[i])
+		for ; i < len(x.deltas) && x.all[x.deltas[i]].Name().Start <= pos+1; i++ {
+			heap.Push(waiting, x.all[x.deltas[i]])
 		}
 		if waiting.Len() == 0 {
 			break
@@ -160,13 +163,7 @@ func (x Links) Beyond(end snapshot.Revision, after string) *Missing {
 
 // upTo counts the deltas that begin at pos+1 or before.
 func (x Links) upTo(pos snapshot.Revision) int {
-	n, _ := slices.BinarySearchFunc(x.deltas, pos+1, func(s Snapshot, r snapshot.Revision) int {
-		if s.Name().Start <= r {
-			return -1
-		}
-		return 1
-	})
-	return n
+	return sort.Search(len(x.deltas), func(i int) bool { return x.all[x.deltas[i]].Key.Name.Start > pos+1 })
 }
 
 type byTime []Snapshot
@@ -188,10 +185,17 @@ func (h *byTime) Pop() any {
 func (l Lineage) Chains() []Chain {
 	links := l.Links()
 	var chains []Chain
-	for _, f := range slices.Backward(l.bases()) {
+	for _, f := range l.Bases() {
 		chains = append(chains, links.chain(f))
 	}
 	return chains
+}
+
+// Bases are the usable fulls, newest first.
+func (l Lineage) Bases() []Snapshot {
+	fulls := l.bases()
+	slices.Reverse(fulls)
+	return fulls
 }
 
 // NewestChain is the first of Chains: that of the full which reaches farthest. false if there is no

@@ -135,9 +135,10 @@ func (b *builder) doubled(l *Lineage) {
 		start, last snapshot.Revision
 		created     int64 // of fulls: several at one revision are usual, at one second they are copies
 	}
-	seen := make(map[content]Snapshot)
-	var deltas []Snapshot
-	for _, s := range l.Snapshots {
+	seen := make(map[content]int32, len(l.Snapshots)) // where in l.Snapshots
+	deltas := make([]int32, 0, len(l.Snapshots))
+	for i := range l.Snapshots {
+		s := &l.Snapshots[i]
 		if s.Excluded {
 			continue
 		}
@@ -146,17 +147,19 @@ func (b *builder) doubled(l *Lineage) {
 			c.created = s.Name().Created
 		}
 		if twin, is := seen[c]; is {
-			b.find(Duplicate, Info, l.ID, s.Ref, "%s holds the same as %s", s.Key, twin.Key)
+			b.find(Duplicate, Info, l.ID, s.Ref, "%s holds the same as %s", s.Key, l.Snapshots[twin].Key)
 			continue
 		}
-		seen[c] = s
+		seen[c] = int32(i)
 		if !s.Full() {
-			deltas = append(deltas, s)
+			deltas = append(deltas, int32(i))
 		}
 	}
-	slices.SortStableFunc(deltas, func(x, y Snapshot) int { return cmp.Compare(x.Name().Start, y.Name().Start) })
+	slices.SortStableFunc(deltas, func(x, y int32) int {
+		return cmp.Compare(l.Snapshots[x].Key.Name.Start, l.Snapshots[y].Key.Name.Start)
+	})
 	for i, holder := 1, 0; i < len(deltas); i++ {
-		d, h := deltas[i], deltas[holder]
+		d, h := &l.Snapshots[deltas[i]], &l.Snapshots[deltas[holder]]
 		if d.Name().Start <= h.Last {
 			b.find(Overlap, Info, l.ID, d.Ref, "%s shares revisions %d-%d with %s, as two leaders write them",
 				d.Name(), d.Name().Start, min(d.Last, h.Last), h.Name())
@@ -169,23 +172,33 @@ func (b *builder) doubled(l *Lineage) {
 
 // previous checks the digests by which deltas name the snapshot they continue.
 func (b *builder) previous(l *Lineage) {
-	ending := make(map[snapshot.Revision][]Snapshot) // by the last revision of the name
-	for _, s := range l.Snapshots {
-		ending[s.Name().Last] = append(ending[s.Name().Last], s)
+	continues := func(s *Snapshot) bool { return !s.Full() && s.Manifest != nil && !s.Manifest.Previous.IsZero() }
+	ending := make(map[snapshot.Revision][]int32) // by the last revision of the name: where in l.Snapshots
+	for i := range l.Snapshots {
+		if continues(&l.Snapshots[i]) {
+			ending[l.Snapshots[i].Key.Name.Start-1] = nil
+		}
 	}
-	for _, s := range l.Snapshots {
-		if s.Full() || s.Manifest == nil || s.Manifest.Previous.IsZero() {
+	for i := range l.Snapshots {
+		last := l.Snapshots[i].Key.Name.Last
+		if list, asked := ending[last]; asked {
+			ending[last] = append(list, int32(i))
+		}
+	}
+	for i := range l.Snapshots {
+		s := &l.Snapshots[i]
+		if !continues(s) {
 			continue
 		}
 		predecessors := ending[s.Name().Start-1]
 		unlike := 0
 		for _, p := range predecessors {
-			if d := p.digest(); !d.IsZero() && d != s.Manifest.Previous {
+			if d := l.Snapshots[p].digest(); !d.IsZero() && d != s.Manifest.Previous {
 				unlike++
 			}
 		}
 		if unlike > 0 && unlike == len(predecessors) {
-			b.find(BrokenLink, Warning, l.ID, s.Ref, "%s continues a snapshot with digest %.8s, but %s has another", s.Name(), s.Manifest.Previous, predecessors[0].Name())
+			b.find(BrokenLink, Warning, l.ID, s.Ref, "%s continues a snapshot with digest %.8s, but %s has another", s.Name(), s.Manifest.Previous, l.Snapshots[predecessors[0]].Name())
 		}
 	}
 }

@@ -69,7 +69,7 @@ type Catalog struct {
 	Listing  timeline.Listing
 	Timeline timeline.Timeline
 	// Objects are the versions as the store told them, with tags and retention where asked.
-	Objects map[timeline.Ref]store.Object
+	Objects Objects
 	// Owner is the record that counts, the one of the highest number; nil: nobody claimed the prefix.
 	Owner *OwnerRecord
 	// Notes are sentences about what could not be learned and what that means, sorted.
@@ -113,10 +113,12 @@ func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*C
 		return nil, err
 	}
 	slices.Sort(r.notes)
-	c := &Catalog{Prefix: prefix, Notes: r.notes, Owner: r.owner, Objects: make(map[timeline.Ref]store.Object, len(r.items))}
-	for _, it := range r.items {
+	c := &Catalog{Prefix: prefix, Notes: r.notes, Owner: r.owner, Objects: newObjects(prefix, len(r.items))}
+	c.Listing.Objects = make([]timeline.Object, 0, len(r.items))
+	for i, it := range r.items {
+		r.items[i] = nil // what is taken from it is kept, and nothing else
 		ref := timeline.Ref{Key: it.key, Version: it.ID}
-		c.Objects[ref] = it.Object
+		c.Objects.add(it.Object)
 		switch it.key.Object {
 		case snapshot.SnapshotObject, snapshot.ChunkObject:
 			c.Listing.Objects = append(c.Listing.Objects, timeline.Object{
@@ -129,6 +131,7 @@ func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*C
 			})
 		}
 	}
+	r.items = nil
 	c.Listing.Foreign = r.foreign
 	c.Timeline = timeline.Build(c.Listing)
 	return c, nil

@@ -103,8 +103,8 @@ func TestACatalogHoldsEverythingBelowThePrefixAndNothingElse(t *testing.T) {
 	put(t, s, prefix+"/v2/Incr-00000021-00000030-2100.zst", []byte("no header"))
 
 	c := mustRead(t, s, Options{})
-	if len(c.Listing.Objects) != 5 || len(c.Listing.Manifests) != 1 || len(c.Listing.Foreign) != 1 || len(c.Objects) != 6 {
-		t.Fatalf("%d objects, %d manifests, %d foreign, %d in all", len(c.Listing.Objects), len(c.Listing.Manifests), len(c.Listing.Foreign), len(c.Objects))
+	if len(c.Listing.Objects) != 5 || len(c.Listing.Manifests) != 1 || len(c.Listing.Foreign) != 1 || c.Objects.Len() != 6 {
+		t.Fatalf("%d objects, %d manifests, %d foreign, %d in all", len(c.Listing.Objects), len(c.Listing.Manifests), len(c.Listing.Foreign), c.Objects.Len())
 	}
 	l, ok := c.Timeline.Lineage("a")
 	if !ok || len(l.Snapshots) != 2 || l.Newest != 20 {
@@ -245,12 +245,12 @@ func TestRetentionIsAskedForOnlyWhenWanted(t *testing.T) {
 	s := storetest.NewMemory(p)
 	described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
 	faulty := storetest.NewFaulty(s)
-	for ref, o := range mustRead(t, faulty, Options{}).Objects {
+	for ref, o := range mustRead(t, faulty, Options{}).Objects.All() {
 		if o.Retention != nil || faulty.Count(storetest.OpStat) != 0 {
 			t.Fatalf("%s was asked about", ref)
 		}
 	}
-	for ref, o := range mustRead(t, faulty, Options{Retention: true}).Objects {
+	for ref, o := range mustRead(t, faulty, Options{Retention: true}).Objects.All() {
 		if o.Retention == nil || o.Retention.Mode != immutability.ModeCompliance || o.ServerTime.IsZero() {
 			t.Fatalf("%s has retention %+v", ref, o.Retention)
 		}

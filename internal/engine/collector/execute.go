@@ -180,7 +180,8 @@ func (x *execution) try(ctx context.Context, d retention.Decision, fresh freshPl
 	if later, is := x.streams[d.Lineage]; is && snapshot.Compare(d.Ref.Key.Name, later) < 0 {
 		return end(Spared, fmt.Sprintf("%s, which continues it, is still there", later))
 	}
-	result, why, until, err := x.c.recheck(ctx, d, x.plan.seen[d.Ref])
+	seen, _ := x.plan.seen.Find(d.Ref)
+	result, why, until, err := x.c.recheck(ctx, d, seen)
 	switch {
 	case err != nil:
 		return fail(err)

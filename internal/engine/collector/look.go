@@ -40,7 +40,7 @@ func (c *Collector) look(ctx context.Context) (Plan, error) {
 		Locks:         map[timeline.Ref]*immutability.Retention{},
 		ChunksAreData: c.opts.ChunksAreData,
 	}
-	for ref, o := range cat.Objects {
+	for ref, o := range cat.Objects.All() {
 		if o.Retention != nil {
 			bucket.Locks[ref] = o.Retention
 		}
@@ -49,7 +49,7 @@ func (c *Collector) look(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	plan := Plan{Location: c.store.Capabilities().Location, Prefix: c.opts.Prefix, seen: cat.Objects}
+	plan := Plan{Location: c.store.Capabilities().Location, Prefix: c.opts.Prefix, seen: &cat.Objects}
 	if unknown := decided.Unknown(); len(unknown) > 0 {
 		untold, err := c.ask(ctx, unknown, bucket.Locks)
 		if err != nil {

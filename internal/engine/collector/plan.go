@@ -10,6 +10,7 @@ import (
 
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/store"
 )
 
@@ -22,7 +23,7 @@ type Plan struct {
 	// Notes are sentences for people about what could not be found out.
 	Notes []string `json:"notes,omitempty"`
 
-	seen map[timeline.Ref]store.Object // what was decided about; nil: not made by a Collector
+	seen *catalog.Objects // what was decided about; nil: not made by a Collector
 }
 
 // WriteTable prints the plan for people: one line per version, then the sums.
@@ -95,11 +96,12 @@ func (p Plan) compare(d retention.Decision, fresh freshPlan) (Result, string) {
 	case now.Action != retention.Delete:
 		return Spared, "no longer to be deleted: " + texts(now.Reasons)
 	}
-	if then, is := p.seen[d.Ref], fresh.seen[d.Ref]; !same(then, is) {
+	then, _ := p.seen.Find(d.Ref)
+	if is, _ := fresh.seen.Find(d.Ref); !same(then, is) {
 		return Spared, "changed since it was planned"
 	}
 	for _, ref := range fresh.bySnapshot[d.Snapshot] {
-		if _, known := p.seen[ref]; !known {
+		if _, known := p.seen.Find(ref); !known {
 			return Spared, fmt.Sprintf("%s appeared since it was planned", ref)
 		}
 	}

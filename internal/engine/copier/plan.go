@@ -43,7 +43,7 @@ type Step struct {
 	describe bool          // the manifest is missing at the destination
 	there    []store.Object
 	proof    Proof // of what is present
-	full     int // index of the step with the full before it; its own for a full
+	full     int   // index of the step with the full before it; its own for a full
 }
 
 // Plan is what a copy is going to do, in order: lineages from the oldest, each full before its

@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"druid.internal/druid/internal/backup/restoreplan"
@@ -23,7 +25,9 @@ import (
 type Request struct {
 	// From says where the backup is. Its Target, or every chain if All is set.
 	From replay.Options
-	// All verifies the chain of every usable full of every lineage (of From.Lineage if set).
+	// All verifies every usable full of every lineage (of From.Lineage if set), each with the
+	// deltas up to the next one that is good: so every delta is read once, and everything one can
+	// restore to is proven from one full at least.
 	All bool
 
 	ScratchDir  string // an existing directory with room for one database; empty: the system's
@@ -75,54 +79,86 @@ func Verify(ctx context.Context, q Request) (*Report, error) {
 	}
 	defer os.RemoveAll(dir)
 	report := &Report{OK: true}
-	for i, p := range plans {
-		c, err := q.verify(ctx, p, filepath.Join(dir, fmt.Sprintf("%d.db", i)))
+	for ok := true; ; {
+		p, more := plans(ok)
+		if !more {
+			break
+		}
+		c, err := q.verify(ctx, p, filepath.Join(dir, fmt.Sprintf("%d.db", len(report.Chains))))
 		if err != nil {
 			return report, err
 		}
+		ok = c.OK
 		report.Chains = append(report.Chains, c)
 		report.OK = report.OK && c.OK
 		if q.Verified != nil {
 			q.Verified(c)
 		}
 	}
-	if !report.OK {
+	switch {
+	case len(report.Chains) == 0:
+		return nil, &restoreplan.NoWayError{Lineage: q.From.Lineage, Why: "there is no full snapshot to verify"}
+	case !report.OK:
 		return report, ErrBroken
 	}
 	return report, nil
 }
 
-// plans are the plans to prove, newest first.
-func (q Request) plans() ([]restoreplan.Plan, error) {
+// plans returns what gives the next plan to prove, newest first, and is told whether the one
+// before it was good. There are as many as fulls, and never more than one at a time.
+func (q Request) plans() (next func(good bool) (restoreplan.Plan, bool), err error) {
 	if !q.All {
 		p, err := replay.Plan(q.From)
-		if err != nil {
-			return nil, err
-		}
-		return []restoreplan.Plan{p}, nil
+		more := true
+		return func(bool) (restoreplan.Plan, bool) {
+			defer func() { more = false }()
+			return p, more
+		}, err
 	}
-	var plans []restoreplan.Plan
-	for _, l := range q.From.Timeline.Lineages {
-		if q.From.Lineage != nil && *q.From.Lineage != l.ID {
-			continue
+	lineages := slices.DeleteFunc(slices.Clone(q.From.Timeline.Lineages), func(l timeline.Lineage) bool {
+		return q.From.Lineage != nil && *q.From.Lineage != l.ID
+	})
+	var w walk
+	return func(good bool) (restoreplan.Plan, bool) {
+		for {
+			if p, more := w.next(good); more {
+				return p, true
+			}
+			if len(lineages) == 0 {
+				return restoreplan.Plan{}, false
+			}
+			w, lineages = newWalk(lineages[0]), lineages[1:]
 		}
-		for _, c := range l.Chains() {
-			plans = append(plans, chainPlan(l, c))
-		}
-	}
-	if len(plans) == 0 {
-		return nil, &restoreplan.NoWayError{Lineage: q.From.Lineage, Why: "there is no full snapshot to verify"}
-	}
-	return plans, nil
+	}, nil
 }
 
-// chainPlan is the plan that restores all of one chain, whatever else there is.
-func chainPlan(l timeline.Lineage, c timeline.Chain) restoreplan.Plan {
-	p := restoreplan.Plan{Lineage: l.Lineage, Base: c.Base, End: c.End, Newest: l.Newest}
-	for _, d := range c.Deltas {
-		p.Deltas = append(p.Deltas, restoreplan.Step{Link: d})
+// walk goes through the fulls of one lineage, newest first.
+type walk struct {
+	lineage timeline.Lineage
+	links   timeline.Links
+	bases   []timeline.Snapshot // not proven yet
+	last    timeline.Snapshot   // the full of the plan before
+	until   snapshot.Revision   // where what is proven already begins
+}
+
+func newWalk(l timeline.Lineage) walk {
+	return walk{lineage: l, links: l.Links(), bases: l.Bases(), until: math.MaxInt64}
+}
+
+func (w *walk) next(good bool) (restoreplan.Plan, bool) {
+	if good && w.last.Last > 0 {
+		w.until = min(w.until, w.last.Last)
 	}
-	return p
+	if len(w.bases) == 0 {
+		return restoreplan.Plan{}, false
+	}
+	w.last, w.bases = w.bases[0], w.bases[1:]
+	p := restoreplan.Plan{Lineage: w.lineage.Lineage, Base: w.last, End: w.last.Last, Newest: w.lineage.Newest}
+	for _, d := range w.links.FollowTo(w.last.Last, w.until) {
+		p.Deltas = append(p.Deltas, restoreplan.Step{Link: d})
+		p.End = d.Last
+	}
+	return p, true
 }
 
 func (q Request) verify(ctx context.Context, p restoreplan.Plan, out string) (Chain, error) {
