@@ -1,0 +1,190 @@
+package sites
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"druid.internal/druid/test/stores"
+)
+
+// The kinds of bucket of S3.
+var (
+	Versioned  = Kind{Name: "versioned", Versions: true, Markers: true}
+	Governance = Kind{Name: "governance", Versions: true, Locks: true, Markers: true}
+	Compliance = Kind{Name: "compliance", Versions: true, Locks: true, Markers: true}
+)
+
+// ofS3 is a server that speaks S3.
+type ofS3 struct {
+	*stores.S3
+	name string
+}
+
+func (s ofS3) Name() string { return s.name }
+
+func (ofS3) Kinds() []Kind { return []Kind{Plain, Versioned, Governance, Compliance} }
+
+func (s ofS3) Create(ctx context.Context, bucket string, k Kind) error {
+	p := stores.Protection(k.Name)
+	if k == Plain {
+		p = stores.Unversioned
+	}
+	return s.CreateBucket(ctx, bucket, p, 1)
+}
+
+func (s ofS3) way(bucket, endpoint string, keys stores.Keys) Way {
+	files := map[string]string{
+		"accessKeyID": keys.AccessKeyID, "secretAccessKey": keys.SecretAccessKey, "region": s.Region,
+		CAFile: string(s.CA.PEM), "s3ForcePathStyle": "true",
+	}
+	if keys.SessionToken != "" {
+		files["sessionToken"] = keys.SessionToken
+	}
+	return Way{Provider: "S3", Container: bucket, Endpoint: endpoint, Variable: "AWS_APPLICATION_CREDENTIALS", Files: files}
+}
+
+// keys are those of whom every server has.
+func (s ofS3) keys(who Who) (stores.Keys, bool) {
+	switch who {
+	case Owner:
+		return s.Root, true
+	case Impostor:
+		return stores.Keys{AccessKeyID: s.Root.AccessKeyID, SecretAccessKey: "not-the-secret-of-this-key"}, true
+	case Nobody:
+		return stores.Keys{AccessKeyID: "NOBODYKNOWSTHISKEY", SecretAccessKey: "whatever-it-may-be"}, true
+	}
+	return stores.Keys{}, false
+}
+
+// policyOf is what somebody may do.
+func policyOf(bucket string, who Who) string {
+	switch who {
+	case Reader:
+		return stores.ReaderPolicy(bucket, "")
+	case Collector:
+		return stores.CollectorPolicy(bucket, "")
+	}
+	return stores.WriterPolicy(bucket, "")
+}
+
+// Request reads the operation from method and query.
+func (ofS3) Request(r *http.Request) Request {
+	_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	q := r.URL.Query()
+	does := Other
+	switch {
+	case r.Method == http.MethodGet && (q.Has("versions") || q.Has("list-type")):
+		return Request{Does: List}
+	case key == "":
+		return Request{Does: Inspect}
+	case r.Method == http.MethodPut && q.Has("partNumber"):
+		does = Part
+	case r.Method == http.MethodPut && r.Header.Get("X-Amz-Copy-Source") != "":
+		does = Copy
+	case r.Method == http.MethodPut && len(q) <= 1: // x-id
+		does = Put
+	case r.Method == http.MethodPost && q.Has("uploads"):
+		does = Begin
+	case r.Method == http.MethodPost && q.Has("uploadId"):
+		does = Finish
+	case r.Method == http.MethodDelete && q.Has("uploadId"):
+		does = Cancel
+	case r.Method == http.MethodDelete:
+		does = Delete
+	case r.Method == http.MethodHead:
+		does = Stat
+	case r.Method == http.MethodGet && !q.Has("tagging") && !q.Has("retention") && !q.Has("legal-hold"):
+		does = Read
+	}
+	return Request{does, key}
+}
+
+// minIO has roles.
+type minIO struct {
+	ofS3
+	server *stores.MinIO
+}
+
+func startMinIO(ctx context.Context, _ *Fleet) (Site, error) {
+	m, err := stores.StartMinIO(ctx, stores.MinIOOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &minIO{ofS3{&m.S3, "MinIO"}, m}, nil
+}
+
+// MinIOOf is the server of a site, for what only it can do.
+func MinIOOf(s Site) *stores.MinIO { return s.(*minIO).server }
+
+func (m *minIO) as(ctx context.Context, bucket string, who Who) (stores.Keys, error) {
+	if keys, ok := m.keys(who); ok {
+		return keys, nil
+	}
+	return m.server.Assume(ctx, policyOf(bucket, who))
+}
+
+func (m *minIO) Way(ctx context.Context, bucket, endpoint string, who Who) (Way, error) {
+	keys, err := m.as(ctx, bucket, who)
+	return m.way(bucket, endpoint, keys), err
+}
+
+func (m *minIO) Raw(ctx context.Context, bucket string, who Who) (stores.Raw, error) {
+	keys, err := m.as(ctx, bucket, who)
+	return m.S3.Raw(keys, bucket), err
+}
+
+func (m *minIO) stop() error { return m.server.Stop() }
+
+// ceph has users, to whom the owner of a bucket gives rights by its policy.
+type ceph struct {
+	ofS3
+	server *stores.Ceph
+
+	mu    sync.Mutex
+	users map[Who]stores.Keys
+}
+
+func startCeph(ctx context.Context, _ *Fleet) (Site, error) {
+	c, err := stores.StartCeph(ctx, stores.CephOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &ceph{ofS3: ofS3{&c.S3, "Ceph"}, server: c, users: map[Who]stores.Keys{}}, nil
+}
+
+func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, error) {
+	if keys, ok := c.keys(who); ok {
+		return keys, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := fmt.Sprintf("role%d", who)
+	keys, known := c.users[who]
+	if !known {
+		var err error
+		if keys, err = c.server.NewUser(ctx, name); err != nil {
+			return keys, err
+		}
+		c.users[who] = keys
+	}
+	policy := strings.ReplaceAll(policyOf(bucket, who), `"Effect":"Allow",`, `"Effect":"Allow","Principal":{"AWS":["arn:aws:iam:::user/`+name+`"]},`)
+	_, err := c.Client(c.Root).PutBucketPolicy(ctx, &s3.PutBucketPolicyInput{Bucket: &bucket, Policy: &policy})
+	return keys, err
+}
+
+func (c *ceph) Way(ctx context.Context, bucket, endpoint string, who Who) (Way, error) {
+	keys, err := c.as(ctx, bucket, who)
+	return c.way(bucket, endpoint, keys), err
+}
+
+func (c *ceph) Raw(ctx context.Context, bucket string, who Who) (stores.Raw, error) {
+	keys, err := c.as(ctx, bucket, who)
+	return c.S3.Raw(keys, bucket), err
+}
+
+func (c *ceph) stop() error { return c.server.Stop() }
