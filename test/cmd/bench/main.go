@@ -100,6 +100,7 @@ var groups = []group{
 	{"full", "Full snapshots of a real etcd", measureFulls},
 	{"delta", "Producing deltas", measureDeltas},
 	{"stores", "Streams to and from object stores, and listings", measureStores},
+	{"size", "The size of the program", measureSizes},
 }
 
 func groupNames() (names []string) {
