@@ -106,10 +106,12 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	case errors.Is(err, storage.ErrObjectNotExist):
 		return &failure{kind: store.ErrNotFound, said: "the store does not have it", cause: err}
 	case errors.Is(err, storage.ErrBucketNotExist):
-		return &failure{kind: store.ErrNoBucket, said: s.caps.Location, remedy: checkWhere, cause: err}
+		return &failure{kind: store.ErrNoBucket, said: s.notThere(), remedy: checkWhere, cause: err}
 	}
 	return &failure{said: innermost(err), cause: err}
 }
+
+func (s *Store) notThere() string { return fmt.Sprintf("%q is not there", s.opts.Bucket) }
 
 // classifyToken is for what happened while a token was fetched: no way to those who issue it
 // is another matter than their refusal.
@@ -131,7 +133,7 @@ func (s *Store) classifyToken(err *credentialsError) error {
 func (s *Store) classifyAnswer(err error, api *googleapi.Error) error {
 	f := &failure{said: saidBy(api), cause: err}
 	if api.Code == http.StatusNotFound && missingBucket(api) {
-		f.kind, f.said, f.remedy = store.ErrNoBucket, s.caps.Location, checkWhere
+		f.kind, f.said, f.remedy = store.ErrNoBucket, s.notThere(), checkWhere
 		return f
 	}
 	reasons := reasonsOf(api)
