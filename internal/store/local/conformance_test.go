@@ -1,6 +1,7 @@
 package local
 
 import (
+	"flag"
 	"io"
 	"io/fs"
 	"os"
@@ -15,8 +16,14 @@ import (
 	"druid.internal/druid/internal/store/storetest"
 )
 
+var update = flag.Bool("update", false, "rewrite the committed results")
+
 func TestADirectoryKeepsTheContract(t *testing.T) {
-	storetest.Run(t, options(func(*Store) {}))
+	o := options(func(*Store) {})
+	storetest.Report{Server: "the file system", Bucket: "a directory", Limits: []string{
+		"protection from anybody else: whoever may write to the directory can delete what is in it, locked or not",
+	}}.Publish(t, &o, "../../../test/conformance/results/local.json", *update)
+	storetest.Run(t, o)
 }
 
 func TestADirectoryWithoutExtendedAttributesKeepsTheContract(t *testing.T) {

@@ -30,6 +30,10 @@ var putCases = []conformanceCase{
 var overwriteCases = []conformanceCase{
 	{name: "an existing key is refused or becomes a further version", run: anExistingKey},
 	{name: "concurrent puts of one key lose nothing", run: concurrentPuts},
+}
+
+// foreignCases are about writers without manners.
+var foreignCases = []conformanceCase{
 	{name: "a foreign overwrite loses nothing or is refused or shows", run: aForeignOverwrite},
 }
 

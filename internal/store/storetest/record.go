@@ -12,6 +12,7 @@ type Capability string
 const (
 	Writing    Capability = "whole writes"
 	Overwrites Capability = "refuses overwrites"
+	Foreign    Capability = "survives foreign overwrites"
 	Reading    Capability = "exact reads"
 	Listing    Capability = "complete listings"
 	Versions   Capability = "versions"
@@ -29,7 +30,7 @@ const (
 // AllCapabilities are all of them in order.
 func AllCapabilities() []Capability {
 	return []Capability{
-		Writing, Overwrites, Reading, Listing, Versions, Locking, Expiry, Default, Extension,
+		Writing, Overwrites, Foreign, Reading, Listing, Versions, Locking, Expiry, Default, Extension,
 		Holding, Tagging, Copying, Describing, Outages,
 	}
 }

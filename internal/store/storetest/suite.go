@@ -33,7 +33,7 @@ type conformanceCase struct {
 
 var cases = concat(
 	about(Describing, []conformanceCase{{name: "the capabilities are as promised", run: capabilitiesAreAsPromised}}),
-	about(Writing, putCases), about(Overwrites, overwriteCases), about(Reading, readCases),
+	about(Writing, putCases), about(Overwrites, overwriteCases), about(Foreign, foreignCases), about(Reading, readCases),
 	about(Listing, listCases), about(Versions, versionCases), about(Locking, lockCases),
 	about(Extension, extensionCases), about(Expiry, expiryCases), about(Default, defaultLockCases),
 	about(Holding, holdCases), about(Tagging, tagCases), about(Copying, copyCases),
