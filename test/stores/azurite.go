@@ -24,12 +24,16 @@ type AzuriteOptions struct {
 	Host string // IP address to listen on; empty: 127.0.0.1
 	Port string // empty: a free one
 	CA   *CA    // issues its certificate; nil: a new one
+	// Plain: without TLS, for who stands before it. With a certificate that it did not sign
+	// itself, it cannot fetch the source of a block that is to be copied.
+	Plain bool
 }
 
 // Azurite is a running emulator of Azure Blob Storage. It knows neither versions nor
 // immutability: see package azworm.
 type Azurite struct {
-	Endpoint string // https://ADDRESS:PORT/ACCOUNT
+	Server   string // https://ADDRESS:PORT
+	Endpoint string // of the account: https://ADDRESS:PORT/ACCOUNT
 	Address  string // ADDRESS:PORT
 	CA       *CA
 	CAFile   string // the CA's certificate, for programs
@@ -88,11 +92,14 @@ func (a *Azurite) start(ctx context.Context, binary string, opts AzuriteOptions)
 			_, port, _ = net.SplitHostPort(ports[0])
 		}
 		a.Address = net.JoinHostPort(host, port)
-		a.Endpoint = "https://" + a.Address + "/" + AzuriteAccount
-		proc, err := start("azurite", binary, append(persistence,
-			"--blobHost", host, "--blobPort", port, "--silent", "--disableTelemetry", "--oauth", "basic",
-			"--cert", filepath.Join(a.temp, "tls.crt"), "--key", filepath.Join(a.temp, "tls.key")),
-			bareEnvironment(a.temp))
+		a.Server = "http://" + a.Address
+		args := append(persistence, "--blobHost", host, "--blobPort", port, "--silent", "--disableTelemetry")
+		if !opts.Plain {
+			a.Server = "https://" + a.Address
+			args = append(args, "--oauth", "basic", "--cert", filepath.Join(a.temp, "tls.crt"), "--key", filepath.Join(a.temp, "tls.key"))
+		}
+		a.Endpoint = a.Server + "/" + AzuriteAccount
+		proc, err := start("azurite", binary, args, bareEnvironment(a.temp))
 		if err != nil {
 			return err
 		}
@@ -127,7 +134,7 @@ func serves(ctx context.Context, client *http.Client, url string) error {
 }
 
 // Reach is how clients find the server and whom they trust.
-func (a *Azurite) Reach() (endpoint string, ca *CA) { return "https://" + a.Address, a.CA }
+func (a *Azurite) Reach() (endpoint string, ca *CA) { return a.Server, a.CA }
 
 // ClientTLS is the configuration of a client of the server.
 func (a *Azurite) ClientTLS() *tls.Config { return a.CA.ClientTLS() }

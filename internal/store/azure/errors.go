@@ -90,6 +90,7 @@ var rules = []rule{
 	{codes: []string{"SnapshotsPresent"}, remedy: "the blob has snapshots, which are not ours to delete"},
 	{codes: []string{"InvalidTag", "InvalidTags", "InvalidHeaderValue"}, remedy: "Azure takes letters, digits, space and + - . / : = _ in tags"},
 	{codes: []string{"BlockCountExceedsLimit", "BlobTooLarge", "RequestBodyTooLarge"}, remedy: "change --min-chunk-size"},
+	{codes: []string{"InvalidBlobOrBlock"}, remedy: "blocks of somebody else's unfinished upload wait under this key; Azure forgets them a week after the last one"},
 	{codes: []string{"InvalidBlockList"}, remedy: "another writer was writing the same key, try again"},
 	{status: []int{http.StatusNotFound}, kind: store.ErrNotFound},
 	{status: []int{http.StatusUnauthorized}, kind: store.ErrCredentials, remedy: "check the credentials"},

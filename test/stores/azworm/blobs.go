@@ -258,7 +258,7 @@ func (s *Shim) locks(c *containerState, h http.Header) (*version, *problem) {
 		}
 		v.until, v.locked = until, strings.EqualFold(mode, "locked")
 	case c.versionLevel && c.policy != nil:
-		v.until, v.locked = s.Now().Add(time.Duration(c.policy.days)*24*time.Hour).Truncate(time.Second), c.policy.locked
+		v.until, v.locked = s.Now().Add(time.Duration(c.policy.days)*day).Truncate(time.Second), c.policy.locked
 	}
 	return v, nil
 }

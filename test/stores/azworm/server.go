@@ -30,7 +30,7 @@ type ServerOptions struct {
 	SilentPolicies bool // as in Options
 }
 
-// Server is a shim with an Azurite of its own, both with TLS.
+// Server is a shim with TLS and an Azurite of its own, which only the shim talks to.
 type Server struct {
 	Shim *Shim
 
@@ -66,7 +66,7 @@ func Start(ctx context.Context, o ServerOptions) (*Server, error) {
 			return nil, err
 		}
 	}
-	azurite, err := stores.StartAzurite(ctx, stores.AzuriteOptions{CA: o.CA})
+	azurite, err := stores.StartAzurite(ctx, stores.AzuriteOptions{CA: o.CA, Plain: true})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Server) listen(o ServerOptions) (err error) {
 		return err
 	}
 	s.Shim, err = New(Options{
-		Backend: "https://" + s.azurite.Address, TLS: s.CA.ClientTLS(),
+		Backend: s.azurite.Server,
 		Account: s.Account, Key: s.Key, Token: s.Token, SilentPolicies: o.SilentPolicies,
 	})
 	if err != nil {

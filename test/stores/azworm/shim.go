@@ -1,7 +1,6 @@
 package azworm
 
 import (
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/xml"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 // Options say where Azurite is and what the shim pretends.
 type Options struct {
 	Backend string // URL of Azurite, without the account
-	TLS     *tls.Config
 	Account string
 	Key     string // of the account, base64
 	Token   string // a bearer token that is let in, also by the management API; empty: none
@@ -61,7 +59,7 @@ func New(o Options) (*Shim, error) {
 		return nil, err
 	}
 	permission, err := sas.AccountSignatureValues{
-		ExpiryTime:    time.Now().Add(30 * 24 * time.Hour),
+		ExpiryTime:    time.Now().Add(30 * day),
 		Permissions:   (&sas.AccountPermissions{Read: true, Write: true, Delete: true, List: true, Add: true, Create: true, Tag: true}).String(),
 		ResourceTypes: (&sas.AccountResourceTypes{Service: true, Container: true, Object: true}).String(),
 	}.SignWithSharedKey(s.cred)
@@ -69,10 +67,12 @@ func New(o Options) (*Shim, error) {
 		return nil, err
 	}
 	s.permission = permission.Encode()
-	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: o.TLS, DisableCompression: true, MaxIdleConnsPerHost: 32}}
+	s.client = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 32}}
 	s.manage = newManagement(s)
 	return s, nil
 }
+
+const day = 24 * time.Hour
 
 // Now is the clock that locks are judged by and that answers show.
 func (s *Shim) Now() time.Time {
@@ -168,7 +168,16 @@ func (s *Shim) ask(r *http.Request, method, container, blob string, query url.Va
 	if raw != "" {
 		raw += "&"
 	}
-	req, err := http.NewRequestWithContext(r.Context(), method, s.opts.Backend+path+"?"+raw+s.permission, body)
+	permission := s.permission
+	if blob != "" && query.Get("comp") == "block" && header.Get("x-ms-copy-source") != "" {
+		// By a SAS of the account, Azurite does not know this operation.
+		signed, err := sas.BlobSignatureValues{ContainerName: container, Permissions: "rw", ExpiryTime: time.Now().Add(day)}.SignWithSharedKey(s.cred)
+		if err != nil {
+			return nil, err
+		}
+		permission = signed.Encode()
+	}
+	req, err := http.NewRequestWithContext(r.Context(), method, s.opts.Backend+path+"?"+raw+permission, body)
 	if err != nil {
 		return nil, err
 	}

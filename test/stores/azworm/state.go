@@ -112,7 +112,7 @@ func (c *containerState) drop(name string, v *version) {
 // the container that is the creation plus the period of today, for blobs of any age [period].
 func (c *containerState) until(v *version) (until time.Time, locked bool) {
 	if c.policy != nil && !c.versionLevel {
-		return v.created.Add(time.Duration(c.policy.days) * 24 * time.Hour), c.policy.locked
+		return v.created.Add(time.Duration(c.policy.days) * day), c.policy.locked
 	}
 	return v.until, v.locked
 }
