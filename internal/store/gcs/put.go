@@ -1,6 +1,7 @@
 package gcs
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -51,6 +52,10 @@ type write struct {
 // nonceKey is the metadata field that holds the nonce.
 const nonceKey = "druid-upload"
 
+// smallObject is below which size, in bytes, an object takes no more memory than that: manifests
+// and owner records. The SDK goes no lower.
+const smallObject = 256 << 10
+
 // contentType is that of every object: nothing may be guessed from the content.
 const contentType = "application/octet-stream"
 
@@ -94,16 +99,24 @@ func (w *write) send(ctx context.Context, body io.Reader) (store.Object, error) 
 	if err := ctx.Err(); err != nil {
 		return store.Object{}, err
 	}
+	src := &source{ctx: ctx, r: body, sum: crc32.New(castagnoli)}
+	head, _ := io.ReadAll(io.LimitReader(src, smallObject))
+	if src.err != nil {
+		return store.Object{}, src.err
+	}
+	chunk := w.s.opts.ChunkSize
+	if len(head) < smallObject {
+		chunk = smallObject // the SDK reserves it all
+	}
 	sending, cancel := context.WithCancel(watch(ctx, &w.seen))
 	defer cancel()
 	sw := w.handle().NewWriter(sending)
 	sw.ObjectAttrs = w.attrs()
-	sw.ChunkSize = int(w.s.opts.ChunkSize)
+	sw.ChunkSize = int(chunk)
 	sw.ChunkRetryDeadline = time.Duration(w.s.opts.Attempts) * (w.s.opts.IdleTimeout + maxBackoff)
 	sw.ProgressFunc = func(int64) { w.failed.Store(0) }
 
-	src := &source{ctx: ctx, r: body, sum: crc32.New(castagnoli)}
-	size, err := io.Copy(onlyWriter{sw}, src)
+	size, err := io.Copy(onlyWriter{sw}, io.MultiReader(bytes.NewReader(head), src))
 	switch {
 	case src.err != nil:
 		_ = sw.CloseWithError(src.err) // so that what was sent does not look complete
