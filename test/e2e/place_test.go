@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"druid.internal/druid/test/sites"
 	"druid.internal/druid/test/stores"
 )
 
@@ -20,31 +21,54 @@ import (
 type place struct {
 	t     *testing.T
 	store []string // flags
-	env   []string
+	env   []string // with the credentials
+	own   string   // the variable of the environment that names the credentials, with its value; empty: none
 }
 
 // inS3 is a bucket of m reached at endpoint with the given keys.
 func inS3(t *testing.T, m *stores.MinIO, endpoint, bucket string, keys stores.Keys) place {
 	t.Helper()
-	dir := t.TempDir()
-	for file, content := range map[string]string{
-		"accessKeyID": keys.AccessKeyID, "secretAccessKey": keys.SecretAccessKey, "sessionToken": keys.SessionToken, "region": m.Region,
-		"trustedCaCert": string(m.CA.PEM), "s3ForcePathStyle": "true",
-	} {
-		if content == "" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return place{t: t, env: append(os.Environ(), "AWS_APPLICATION_CREDENTIALS="+dir),
-		store: []string{"--storage-provider=S3", "--store-container=" + bucket, "--store-prefix=" + prefix, "--store-endpoint-override=" + endpoint}}
+	return told(t, sites.S3Way(&m.S3, bucket, endpoint, keys))
 }
 
 // inDirectory is a directory of this machine.
 func inDirectory(t *testing.T, dir string) place {
-	return place{t: t, env: os.Environ(), store: []string{"--storage-provider=Local", "--store-container=" + dir, "--store-prefix=" + prefix}}
+	t.Helper()
+	return told(t, sites.Way{Provider: "Local", Container: dir})
+}
+
+// inSite is a bucket of a site reached at endpoint, which is its own if it is empty.
+func inSite(t *testing.T, s sites.Site, endpoint, bucket string, who sites.Who) place {
+	t.Helper()
+	if endpoint == "" {
+		endpoint, _ = s.Reach()
+	}
+	way, err := s.Way(t.Context(), bucket, endpoint, who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return told(t, way)
+}
+
+// told writes the credentials where etcdbrctl is told to find them.
+func told(t *testing.T, way sites.Way) place {
+	t.Helper()
+	p := place{t: t, env: os.Environ(), store: []string{"--storage-provider=" + way.Provider, "--store-container=" + way.Container, "--store-prefix=" + prefix}}
+	if way.Endpoint != "" {
+		p.store = append(p.store, "--store-endpoint-override="+way.Endpoint)
+	}
+	if way.Variable == "" {
+		return p
+	}
+	dir := t.TempDir()
+	for file, content := range way.Files {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.own = way.Variable + "=" + filepath.Join(dir, way.File)
+	p.env = append(p.env, p.own)
+	return p
 }
 
 // copyFrom adds p as the source of a copy to the destination.
@@ -52,10 +76,8 @@ func (p place) copyFrom(source place) place {
 	for _, flag := range source.store {
 		p.store = append(slices.Clip(p.store), strings.Replace(flag, "--", "--source-", 1))
 	}
-	for _, v := range source.env {
-		if strings.HasPrefix(v, "AWS_APPLICATION_CREDENTIALS=") {
-			p.env = append(slices.Clip(p.env), "SOURCE_"+v)
-		}
+	if source.own != "" {
+		p.env = append(slices.Clip(p.env), "SOURCE_"+source.own)
 	}
 	return p
 }

@@ -20,6 +20,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"druid.internal/druid/test/history"
+	"druid.internal/druid/test/sites"
 	"druid.internal/druid/test/stores"
 )
 
@@ -55,11 +56,9 @@ func program(t *testing.T) string {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if shared.minio != nil {
-		if err := shared.minio.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = max(code, 1)
-		}
+	if err := fleet.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
 	}
 	if build.path != "" {
 		os.RemoveAll(filepath.Dir(build.path))
@@ -67,21 +66,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// shared is the MinIO of all tests that do not stop it.
-var shared struct {
-	once  sync.Once
-	minio *stores.MinIO
-	err   error
-}
+// fleet are the servers of all tests that do not stop them.
+var fleet sites.Fleet
 
 // sharedMinIO is a running MinIO; each test makes buckets of its own in it.
 func sharedMinIO(t *testing.T) *stores.MinIO {
 	t.Helper()
-	shared.once.Do(func() { shared.minio, shared.err = stores.StartMinIO(context.Background(), stores.MinIOOptions{}) })
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	return shared.minio
+	return sites.MinIOOf(fleet.Get(t, "MinIO"))
 }
 
 // newBucket makes a bucket that no other test uses and returns its name.

@@ -37,7 +37,8 @@ func (s ofS3) Create(ctx context.Context, bucket string, k Kind) error {
 	return s.CreateBucket(ctx, bucket, p, 1)
 }
 
-func (s ofS3) way(bucket, endpoint string, keys stores.Keys) Way {
+// S3Way is how a program reaches a bucket of a server that speaks S3, with the given keys.
+func S3Way(s *stores.S3, bucket, endpoint string, keys stores.Keys) Way {
 	files := map[string]string{
 		"accessKeyID": keys.AccessKeyID, "secretAccessKey": keys.SecretAccessKey, "region": s.Region,
 		CAFile: string(s.CA.PEM), "s3ForcePathStyle": "true",
@@ -130,7 +131,7 @@ func (m *minIO) as(ctx context.Context, bucket string, who Who) (stores.Keys, er
 
 func (m *minIO) Way(ctx context.Context, bucket, endpoint string, who Who) (Way, error) {
 	keys, err := m.as(ctx, bucket, who)
-	return m.way(bucket, endpoint, keys), err
+	return S3Way(m.S3, bucket, endpoint, keys), err
 }
 
 func (m *minIO) Raw(ctx context.Context, bucket string, who Who) (stores.Raw, error) {
@@ -145,8 +146,9 @@ type ceph struct {
 	ofS3
 	server *stores.Ceph
 
-	mu    sync.Mutex
-	users map[Who]stores.Keys
+	mu     sync.Mutex
+	users  map[Who]stores.Keys
+	policy map[string]bool // buckets that have theirs
 }
 
 func startCeph(ctx context.Context, _ *Fleet) (Site, error) {
@@ -154,7 +156,7 @@ func startCeph(ctx context.Context, _ *Fleet) (Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ceph{ofS3: ofS3{&c.S3, "Ceph"}, server: c, users: map[Who]stores.Keys{}}, nil
+	return &ceph{ofS3: ofS3{&c.S3, "Ceph"}, server: c, users: map[Who]stores.Keys{}, policy: map[string]bool{}}, nil
 }
 
 func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, error) {
@@ -163,23 +165,32 @@ func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	name := fmt.Sprintf("role%d", who)
-	keys, known := c.users[who]
-	if !known {
-		var err error
-		if keys, err = c.server.NewUser(ctx, name); err != nil {
-			return keys, err
+	var statements []string
+	for _, role := range []Who{Writer, Reader, Collector} {
+		name := fmt.Sprintf("role%d", role)
+		if _, known := c.users[role]; !known {
+			keys, err := c.server.NewUser(ctx, name)
+			if err != nil {
+				return keys, err
+			}
+			c.users[role] = keys
 		}
-		c.users[who] = keys
+		p := strings.ReplaceAll(policyOf(bucket, role), `"Effect":"Allow",`, `"Effect":"Allow","Principal":{"AWS":["arn:aws:iam:::user/`+name+`"]},`)
+		_, p, _ = strings.Cut(p, "[")
+		statements = append(statements, strings.TrimSuffix(p, "]}"))
 	}
-	policy := strings.ReplaceAll(policyOf(bucket, who), `"Effect":"Allow",`, `"Effect":"Allow","Principal":{"AWS":["arn:aws:iam:::user/`+name+`"]},`)
+	if c.policy[bucket] {
+		return c.users[who], nil
+	}
+	policy := `{"Version":"2012-10-17","Statement":[` + strings.Join(statements, ",") + `]}`
 	_, err := c.Client(c.Root).PutBucketPolicy(ctx, &s3.PutBucketPolicyInput{Bucket: &bucket, Policy: &policy})
-	return keys, err
+	c.policy[bucket] = err == nil
+	return c.users[who], err
 }
 
 func (c *ceph) Way(ctx context.Context, bucket, endpoint string, who Who) (Way, error) {
 	keys, err := c.as(ctx, bucket, who)
-	return c.way(bucket, endpoint, keys), err
+	return S3Way(c.S3, bucket, endpoint, keys), err
 }
 
 func (c *ceph) Raw(ctx context.Context, bucket string, who Who) (stores.Raw, error) {

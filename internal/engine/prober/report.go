@@ -80,7 +80,7 @@ func (r *Report) conclude(caps store.Capabilities) {
 	case r.Overwrite.Outcome == FurtherVersion:
 		say("the store does not refuse an overwrite: it keeps versions, and which of them counts is decided by the manifest's digest")
 	case r.Overwrite.Outcome == Refused && caps.Versions:
-		say("an overwrite by this program is refused; one by a writer that does not ask for that makes a further version, and which of them counts is decided by the manifest's digest")
+		say("an overwrite by this program is refused; one by a writer that does not ask for that makes at most a further version, and which one counts is decided by the manifest's digest")
 	case r.Overwrite.Outcome == Refused && !caps.Advisory:
 		say("an overwrite by this program is refused; whether one by a writer that does not ask for that would be, is not proven")
 	case r.Overwrite.Outcome == NotProven:
