@@ -56,35 +56,50 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		// The bytes as they are stored: neither the service nor net/http shall unpack them.
 		out.Header.Set("Accept-Encoding", "gzip")
 	}
-	refused, err := t.authorize(out)
+	resp, err := t.send(out)
+	if err != nil {
+		return nil, err
+	}
+	seen.note(r, resp)
+	return resp, nil
+}
+
+// send authorizes the request. A token that the server refuses, though it has not ended by our
+// clock, is replaced once.
+func (t *transport) send(r *http.Request) (*http.Response, error) {
+	if t.tokens == nil {
+		return t.base.RoundTrip(r)
+	}
+	token, err := t.tokens.get(r.Context())
 	if err != nil {
 		if r.Body != nil {
 			r.Body.Close()
 		}
 		return nil, err
 	}
-	resp, err := t.base.RoundTrip(out)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode == http.StatusUnauthorized {
-		refused()
-	}
-	seen.note(r, resp)
-	return resp, nil
-}
-
-// authorize adds a token. The function is to be called if the server refuses it.
-func (t *transport) authorize(r *http.Request) (refused func(), err error) {
-	if t.tokens == nil {
-		return func() {}, nil
-	}
-	token, err := t.tokens.get(r.Context())
-	if err != nil {
-		return nil, err
-	}
 	token.SetAuthHeader(r)
-	return func() { t.tokens.forget(token) }, nil
+	resp, err := t.base.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	t.tokens.forget(token)
+	again := r.Clone(r.Context())
+	if r.Body != nil && r.Body != http.NoBody {
+		if r.GetBody == nil {
+			return resp, nil
+		}
+		if again.Body, err = r.GetBody(); err != nil {
+			return resp, nil
+		}
+	}
+	next, err := t.tokens.get(r.Context())
+	if err != nil {
+		return resp, nil // the server's words are as good
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	resp.Body.Close()
+	next.SetAuthHeader(again)
+	return t.base.RoundTrip(again)
 }
 
 // seen is what answers to one call told besides their content. A nil one notes nothing.
