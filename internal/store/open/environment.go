@@ -24,6 +24,9 @@ type Environment struct {
 
 	Google Google
 
+	Azure          Files
+	AzureAuthority string // AZURE_AUTHORITY_HOST; counts for the ambient identity only
+
 	ECS ECSValues
 }
 
@@ -57,7 +60,11 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 		google.Shared = googleVariable
 	}
 	return Environment{
-		Google:    google,
+		Google: google,
+
+		Azure:          files(azureVariable),
+		AzureAuthority: getenv("AZURE_AUTHORITY_HOST"),
+
 		Prefix:    prefix,
 		Home:      getenv("HOME"),
 		Container: getenv(prefix + "STORAGE_CONTAINER"),

@@ -60,6 +60,8 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 		return c.openOCS(ctx)
 	case Local:
 		return c.openLocal()
+	case ABS:
+		return c.openABS(ctx)
 	case Swift:
 		return c.openSwift(ctx)
 	case GCS:

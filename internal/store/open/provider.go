@@ -32,7 +32,7 @@ var names = []struct {
 	{ECS, []string{"ECS", "ecs", "dell"}, true},
 	{OCS, []string{"OCS", "ocs", "openshift"}, true},
 	{Local, []string{"Local", "local"}, true},
-	{ABS, []string{"ABS", "abs", "azure"}, false},
+	{ABS, []string{"ABS", "abs", "azure"}, true},
 	{GCS, []string{"GCS", "gcs", "gcp"}, true},
 	{Swift, []string{"Swift", "swift", "openstack"}, true},
 	{OSS, []string{"OSS", "oss", "alicloud"}, false},
