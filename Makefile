@@ -12,7 +12,7 @@ GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
 # Test servers that the suites of the test module start.
-SERVERS = minio etcd ceph rclone fake-gcs-server
+SERVERS = minio etcd ceph rclone fake-gcs-server azurite
 
 say = @printf '\n==> %s\n' "$(1)"
 

@@ -6,6 +6,7 @@
 //	go run ./cmd/stores run minio [flags]   run until interrupted; -h lists the flags
 //	go run ./cmd/stores run ceph [flags]
 //	go run ./cmd/stores run gcs [flags]
+//	go run ./cmd/stores run azure [flags]
 //	go run ./cmd/stores run etcd [flags]
 package main
 
@@ -30,7 +31,7 @@ func main() {
 }
 
 func verb(ctx context.Context, args []string) error {
-	const usage = "say what to do: install [name...], list, run minio|ceph|gcs|etcd"
+	const usage = "say what to do: install [name...], list, run minio|ceph|gcs|azure|etcd"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"druid.internal/druid/test/stores"
+	"druid.internal/druid/test/stores/azworm"
 )
 
 // serve runs one server until ctx ends. What a client needs to reach it is written as
@@ -17,7 +18,7 @@ import (
 // the file is the sign that it is ready.
 func serve(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("say which server to run: minio, ceph, gcs or etcd")
+		return errors.New("say which server to run: minio, ceph, gcs, azure or etcd")
 	}
 	flags := flag.NewFlagSet("stores run "+args[0], flag.ExitOnError)
 	envFile := flags.String("env-file", "", "write the NAME=value lines here when the server is ready (default: standard output)")
@@ -47,6 +48,16 @@ func serve(ctx context.Context, args []string) error {
 			return errors.New("gcs keeps its data in memory, it takes no -dir")
 		}
 		return serveGCS(ctx, stores.GCSOptions{Host: *host, Port: *port}, *buckets, *envFile)
+	case "azure":
+		host := flags.String("host", "127.0.0.1", "IP address to listen on")
+		port := flags.String("port", "", "port to listen on (default: a free one)")
+		containers := flags.String("containers", "", "create these, NAME:KIND[:DAYS],...; kinds: "+fmt.Sprint(azureKinds)+"; days of the policy, 1 by default")
+		silent := flags.Bool("silent-policies", false, "blobs do not tell the date that follows from their container's policy")
+		_ = flags.Parse(args[1:])
+		if *dir != "" {
+			return errors.New("azure keeps its data in memory, it takes no -dir")
+		}
+		return serveAzure(ctx, azworm.ServerOptions{Host: *host, Port: *port, SilentPolicies: *silent}, *containers, *envFile)
 	case "etcd":
 		members := flags.Int("members", 1, "how many members")
 		name := flags.String("name", "default", "name of the member")
@@ -56,7 +67,7 @@ func serve(ctx context.Context, args []string) error {
 		opts := stores.EtcdOptions{Members: *members, Dir: *dir, DataDir: *data, Name: *name, TLS: *tls, Durable: true, Flags: flags.Args()}
 		return serveEtcd(ctx, opts, *envFile)
 	}
-	return fmt.Errorf("cannot run %q, only minio, ceph, gcs or etcd", args[0])
+	return fmt.Errorf("cannot run %q, only minio, ceph, gcs, azure or etcd", args[0])
 }
 
 func serveMinIO(ctx context.Context, opts stores.MinIOOptions, buckets, envFile string) error {

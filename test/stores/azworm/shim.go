@@ -114,6 +114,9 @@ func (s *Shim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.manage.ServeHTTP(w, r)
 		return
 	}
+	if s.authority(w, r) {
+		return
+	}
 	rest, ok := strings.CutPrefix(r.URL.Path, "/"+s.opts.Account+"/")
 	if !ok {
 		refuse(w, r, problem{http.StatusBadRequest, "InvalidUri", ""})
