@@ -108,7 +108,7 @@ func aMarkerIsListed(t *testing.T, o Options) {
 	o.Hide(t, s, "a/k")
 	if o.NoMarkers {
 		aKeyIsHidden(t, s, v)
-		o.note(t, Fallback, "there are no markers: what is deleted by name stays listed and readable as a version")
+		o.note(t, InPart, "there are no markers: what is deleted by name stays listed and readable as a version")
 		return
 	}
 	got := list(t, s, "a")

@@ -26,6 +26,7 @@ func TestAzureKeepsTheContractWithContainersThatAreLocked(t *testing.T) {
 	o.DefaultLock = func(t *testing.T) (store.Store, immutability.Mode, time.Duration) {
 		return open(t, locking().options(protected(t, azworm.Protection{Days: 2, Locked: true}))), immutability.ModeCompliance, 48 * time.Hour
 	}
+	report("container-level immutability", wormServer).Publish(t, &o, "../results/azure-container.json", *update)
 	storetest.Run(t, o)
 }
 
@@ -46,5 +47,6 @@ func TestAzureKeepsTheContractWithVersionsThatAreLocked(t *testing.T) {
 	o.DefaultLock = func(t *testing.T) (store.Store, immutability.Mode, time.Duration) {
 		return open(t, locking().options(protected(t, azworm.Protection{VersionLevel: true, Days: 1}))), immutability.ModeGovernance, 24 * time.Hour
 	}
+	report("version-level immutability", wormServer).Publish(t, &o, "../results/azure-versions.json", *update)
 	storetest.Run(t, o)
 }
