@@ -33,6 +33,7 @@ func TestWhatPeopleSee(t *testing.T) {
 		"restore-dry-run": {"restore", "--dry-run"},
 		"restore-plan":    {"restore", "--dry-run", "--to-revision=500", "--bump-revision=auto", "-o", "json"},
 		"restore-too-far": {"restore", "--to-revision=9999"},
+		"restore-too-low": {"restore", "--to-revision=100"},
 		"restore-early":   {"restore", "--to-time=2020-01-01T00:00:00Z"},
 		"verify":          {"verify", "--all"},
 		"collect":         {"collect", "--garbage-collection-policy=LimitBased", "--max-backups=1"},

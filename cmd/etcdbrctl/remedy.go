@@ -12,6 +12,7 @@ import (
 // withRemedy names the flags that allow what was refused: the packages below know none.
 func withRemedy(err error) error {
 	var loss *restoreplan.LossError
+	var noWay *restoreplan.NoWayError
 	switch {
 	case errors.As(err, &loss) && loss.Other != nil:
 		name := string(*loss.Other)
@@ -21,6 +22,8 @@ func withRemedy(err error) error {
 		return fmt.Errorf("%w: --lineage=%s for %s, or --accept-loss-to=%d to go without it", err, name, timeline.Title(*loss.Other), loss.End)
 	case errors.As(err, &loss):
 		return fmt.Errorf("%w: --accept-loss-to=%d", err, loss.End)
+	case errors.As(err, &noWay) && noWay.After.Kind != "":
+		return fmt.Errorf("%w: --snapshot=%s restores the first state there is", err, noWay.After)
 	case errors.Is(err, datadir.ErrExists):
 		return fmt.Errorf("%w: --data-dir names another one, --overwrite replaces it", err)
 	}

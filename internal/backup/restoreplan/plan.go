@@ -20,8 +20,9 @@ type Plan struct {
 	End        snapshot.Revision
 	EndCertain bool
 	Newest     snapshot.Revision // newest known revision of the lineage
-	// StopRevision ends the restore inside the last delta, 0: no such limit. A base whose content
-	// turns out to be beyond it must not be used; measure it and plan again.
+	// StopRevision ends the restore inside the last delta, or inside the history of the base if
+	// Base.Last is beyond it; 0: no such limit. A base whose history turns out to begin after it
+	// must not be used; measure it and plan again.
 	StopRevision snapshot.Revision
 	// StopTime ends the restore before the first revision received after it; zero: no limit. If
 	// Base is not Certain, its content may be newer: a delta then holds a revision that the

@@ -94,6 +94,12 @@ func check(t *testing.T, l timeline.Listing, tl timeline.Timeline, target restor
 		bad("%s cannot be the base", p.Base.Ref)
 	}
 	pos := p.Base.Last
+	if p.StopRevision != 0 && pos > p.StopRevision { // it is cut
+		if !holds(p.Base, p.StopRevision) || len(p.Deltas) > 0 {
+			bad("nothing tells that the base holds the revision")
+		}
+		pos = p.StopRevision
+	}
 	for i, d := range p.Deltas {
 		switch {
 		case d.Full() || !readable(d.Snapshot):
@@ -125,8 +131,13 @@ func check(t *testing.T, l timeline.Listing, tl timeline.Timeline, target restor
 	}
 }
 
-// TestARevisionHasAPlanExactlyIfAWindowHoldsIt compares two ways to find out what can be restored.
-func TestARevisionHasAPlanExactlyIfAWindowHoldsIt(t *testing.T) {
+// holds tells that the history of a full reaches back to a revision.
+func holds(s timeline.Snapshot, r snapshot.Revision) bool {
+	return s.Manifest != nil && s.Manifest.HashKV != nil && s.Manifest.HashKV.CompactRevision <= r && r <= s.Last
+}
+
+// TestARevisionHasAPlanExactlyIfAWindowOrAFullHoldsIt compares two ways to find out what can be restored.
+func TestARevisionHasAPlanExactlyIfAWindowOrAFullHoldsIt(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	plans, refusals := 0, 0
 	for range *listings {
@@ -134,7 +145,8 @@ func TestARevisionHasAPlanExactlyIfAWindowHoldsIt(t *testing.T) {
 		for _, l := range tl.Lineages {
 			windows := l.Windows()
 			for revision := snapshot.Revision(1); revision < 80; revision++ {
-				want := slices.ContainsFunc(windows, func(w timeline.Window) bool { return w.From <= revision && revision <= w.To })
+				want := slices.ContainsFunc(windows, func(w timeline.Window) bool { return w.From <= revision && revision <= w.To }) ||
+					slices.ContainsFunc(l.Snapshots, func(s timeline.Snapshot) bool { return s.Full() && s.Usable() && holds(s, revision) })
 				_, err := restoreplan.Make(tl, restoreplan.AtRevision(revision), restoreplan.Options{Lineage: &l.ID})
 				if got := err == nil; got != want {
 					t.Errorf("revision %d of lineage %q: want a plan: %t, got error %v; windows %+v", revision, l.ID, want, err, windows)

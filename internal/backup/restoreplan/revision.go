@@ -23,6 +23,11 @@ func (v *view) toRevision(target Target, r snapshot.Revision, opts Options) (Pla
 			break
 		}
 	}
+	if !best.reached {
+		if f, compacted, is := v.later(r, opts); is {
+			return v.cut(target, r, f, compacted), nil
+		}
+	}
 	lossy := opts.AcceptLossTo > 0 && best.end >= opts.AcceptLossTo
 	if !best.reached && !lossy {
 		return Plan{}, v.short(target, r, best)
@@ -37,12 +42,40 @@ func (v *view) toRevision(target Target, r snapshot.Revision, opts Options) (Pla
 	return p, nil
 }
 
+// later finds the nearest full beyond revision r whose history is recorded to reach back to r: etcd
+// keeps everything since its last compaction, and the manifest tells where that was.
+func (v *view) later(r snapshot.Revision, opts Options) (f timeline.Snapshot, compacted snapshot.Revision, is bool) {
+	for _, f := range slices.Backward(v.fulls) {
+		if f.Last <= r || f.Manifest == nil || f.Manifest.HashKV == nil {
+			continue
+		}
+		compacted := max(f.Manifest.HashKV.CompactRevision, 1)
+		if earliest, opened := opts.Measured[f.Ref]; compacted <= r && (!opened || earliest <= r) {
+			return f, compacted, true
+		}
+	}
+	return timeline.Snapshot{}, 0, false
+}
+
+// cut plans the state at revision r from the history of the later full f.
+func (v *view) cut(target Target, r snapshot.Revision, f timeline.Snapshot, compacted snapshot.Revision) Plan {
+	p := v.plan(target, draft{base: f, end: r, reached: true}, r)
+	p.StopRevision, p.EndCertain = r, true
+	p.note("%s holds the history from revision %d on, and is cut at %d; users, roles and leases are as they were at revision %d", object(f.Ref), compacted, r, f.Last)
+	return p
+}
+
 // short is the error of a revision that no draft reaches.
 func (v *view) short(target Target, r snapshot.Revision, best draft) error {
 	e := &NoWayError{Target: target, Lineage: &v.ID, Highest: best.end, Lowest: v.fulls[len(v.fulls)-1].Last}
 	switch {
 	case best.end == 0:
-		e.Why = fmt.Sprintf("there is no usable full at or before it, the first is %s of %s", object(v.fulls[len(v.fulls)-1].Ref), atLeast(e.Lowest, v.fulls[len(v.fulls)-1].Certain))
+		first := v.fulls[len(v.fulls)-1]
+		e.After = first.Name()
+		e.Why = fmt.Sprintf("there is no usable full at or before it, the first is %s of %s", object(first.Ref), atLeast(e.Lowest, first.Certain))
+		if m := first.Manifest; m != nil && m.HashKV != nil {
+			e.Why += fmt.Sprintf(", whose history begins at revision %d", max(m.HashKV.CompactRevision, 1))
+		}
 		for _, refused := range v.refused {
 			if refused.Full() && refused.Last <= r {
 				e.Why += "; " + refused.String()

@@ -19,6 +19,12 @@ import (
 // fullAt makes a full whose content ends at the revision, and tells when that was received.
 func fullAt(t *testing.T, s store.Store, revision snapshot.Revision) ([]byte, datadir.Report) {
 	t.Helper()
+	return fullWith(t, s, datadir.Options{TargetRevision: revision, KeepHistory: true})
+}
+
+func fullWith(t *testing.T, s store.Store, o datadir.Options) ([]byte, datadir.Report) {
+	t.Helper()
+	revision := o.TargetRevision
 	q, err := request(t, s)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +37,7 @@ func fullAt(t *testing.T, s store.Store, revision snapshot.Revision) ([]byte, da
 	out := filepath.Join(t.TempDir(), "db")
 	var report datadir.Report
 	if err := replay.Once(t.Context(), q.From, plan.Plan, func(p restoreplan.Plan, src datadir.Source) error {
-		r, err := datadir.Rebuild(t.Context(), src, datadir.Options{TargetRevision: revision, KeepHistory: true}, out)
+		r, err := datadir.Rebuild(t.Context(), src, o, out)
 		if err == nil {
 			report = *r
 		}

@@ -111,7 +111,11 @@ func lastKnown(t timeline.Timeline) snapshot.Revision {
 // complete adds to a plan what this package decides.
 func (q Request) complete(p restoreplan.Plan) Plan {
 	plan := Plan{Plan: p, KeepHistory: q.KeepHistory, Bytes: replay.Bytes(p), LastKnown: max(q.LastKnown, lastKnown(q.From.Timeline))}
-	plan.BumpBy = q.Bump.revisions(p.Base.Last, plan.LastKnown)
+	lowest := p.Base.Last
+	if p.StopRevision > 0 {
+		lowest = min(lowest, p.StopRevision)
+	}
+	plan.BumpBy = q.Bump.revisions(lowest, plan.LastKnown)
 	if plan.BumpBy == 0 {
 		plan.Warnings = append(plan.Warnings, "revisions are not bumped: clients that watched the lost cluster (Kubernetes API servers do) would see time go back; "+
 			"restart them all, or use --bump-revision=auto")

@@ -33,7 +33,7 @@ const Prefix = "p"
 //	size=BYTES digest=LETTERS           of the stored bytes; 10 bytes and nothing known by default
 //	marker excluded latest              flags
 //	told-size=BYTES told-digest=LETTERS what the manifest says; size and digest (or "d") by default
-//	last=REV lineage=ID parent=ID fork=REV earliest=SECOND latest=SECOND previous=LETTERS is=NAME
+//	last=REV lineage=ID parent=ID fork=REV earliest=SECOND latest=SECOND previous=LETTERS is=NAME compacted=REV
 //	unreadable                          of a manifest
 func ParseListing(lines []string) (timeline.Listing, error) {
 	var l timeline.Listing
@@ -173,6 +173,8 @@ func parseWords(key snapshot.Key, words []string) (o timeline.Object, m snapshot
 			m.Earliest = Second(value)
 		case "latest":
 			m.Latest = Second(value)
+		case "compacted":
+			m.HashKV = &snapshot.HashKV{Revision: key.Name.Last, CompactRevision: snapshot.Revision(number)}
 		case "previous":
 			m.Previous = Digest(value)
 		case "is":

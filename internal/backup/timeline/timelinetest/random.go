@@ -111,6 +111,8 @@ func (d *dice) manifest(n snapshot.Name) *snapshot.Manifest {
 		m.Latest = Second("100")
 	case 35:
 		m.Previous = Digest("b")
+	case 34, 33, 32:
+		m.HashKV = &snapshot.HashKV{Revision: m.LastRevision, CompactRevision: snapshot.Revision(d.roll(60) - 1)}
 	}
 	return m
 }
