@@ -27,6 +27,8 @@ type Environment struct {
 	Azure          Files
 	AzureAuthority string // AZURE_AUTHORITY_HOST; counts for the ambient identity only
 
+	Alicloud Files
+
 	ECS ECSValues
 }
 
@@ -71,6 +73,8 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 		CABundle:  getenv("AWS_CA_BUNDLE"),
 		AWS:       files("AWS_APPLICATION_CREDENTIALS"),
 		OpenShift: files("OPENSHIFT_APPLICATION_CREDENTIALS"),
+
+		Alicloud: files("ALICLOUD_APPLICATION_CREDENTIALS"),
 
 		OpenStack:    files("OPENSTACK_APPLICATION_CREDENTIALS"),
 		Region:       getenv(prefix + "OS_REGION_NAME"),

@@ -64,10 +64,12 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 		return c.openABS(ctx)
 	case Swift:
 		return c.openSwift(ctx)
+	case OSS:
+		return c.openOSS(ctx)
 	case GCS:
 		return c.openGCS(ctx)
 	}
-	return nil, fmt.Errorf("storage provider %s is not yet in this build: use one of %s", p, Supported())
+	return nil, fmt.Errorf("storage provider %s cannot be opened: use one of %s", p, Supported())
 }
 
 // DefaultLocalContainer is the directory below the home directory that the original uses when

@@ -172,7 +172,6 @@ func TestEachMistakeIsOneLineThatNamesItAndShowsNoSecret(t *testing.T) {
 	}{
 		"no provider":                  {"", nil, "--storage-provider"},
 		"an unknown provider":          {"floppy", nil, "S3, ECS, OCS, Local"},
-		"a provider that comes later":  {"oss", nil, "not yet in this build"},
 		"no container":                 {"S3", map[string]string{"AWS_APPLICATION_CREDENTIALS": directory(t, whole)}, "--store-container"},
 		"a missing field":              {"S3", fromDir(with("secretAccessKey", "")), "lack secretAccessKey"},
 		"several missing fields":       {"S3", fromDir(map[string]string{"region": "r"}), "lack accessKeyID, secretAccessKey"},

@@ -9,7 +9,7 @@ import (
 // Provider is the canonical name of a kind of store.
 type Provider string
 
-// The providers. The last four are recognised but not yet in this build.
+// The providers.
 const (
 	S3    Provider = "S3"
 	ECS   Provider = "ECS"
@@ -26,43 +26,36 @@ const (
 var names = []struct {
 	provider Provider
 	names    []string
-	built    bool
 }{
-	{S3, []string{"S3", "s3", "aws", "stackit"}, true},
-	{ECS, []string{"ECS", "ecs", "dell"}, true},
-	{OCS, []string{"OCS", "ocs", "openshift"}, true},
-	{Local, []string{"Local", "local"}, true},
-	{ABS, []string{"ABS", "abs", "azure"}, true},
-	{GCS, []string{"GCS", "gcs", "gcp"}, true},
-	{Swift, []string{"Swift", "swift", "openstack"}, true},
-	{OSS, []string{"OSS", "oss", "alicloud"}, false},
+	{S3, []string{"S3", "s3", "aws", "stackit"}},
+	{ECS, []string{"ECS", "ecs", "dell"}},
+	{OCS, []string{"OCS", "ocs", "openshift"}},
+	{Local, []string{"Local", "local"}},
+	{ABS, []string{"ABS", "abs", "azure"}},
+	{GCS, []string{"GCS", "gcs", "gcp"}},
+	{Swift, []string{"Swift", "swift", "openstack"}},
+	{OSS, []string{"OSS", "oss", "alicloud"}},
 }
 
 // ParseProvider recognises the names of the original and fails, with those that work, where a
-// name is unknown or its provider not yet in this build.
+// name is unknown.
 func ParseProvider(name string) (Provider, error) {
 	if name == "" {
 		return "", fmt.Errorf("no storage provider is named (--storage-provider): use one of %s", Supported())
 	}
 	for _, n := range names {
-		if !slices.Contains(n.names, name) {
-			continue
+		if slices.Contains(n.names, name) {
+			return n.provider, nil
 		}
-		if !n.built {
-			return "", fmt.Errorf("storage provider %s is not yet in this build: use one of %s", n.provider, Supported())
-		}
-		return n.provider, nil
 	}
 	return "", fmt.Errorf("storage provider %q is unknown (--storage-provider): use one of %s", name, Supported())
 }
 
-// Supported lists what is in this build, without the other names of each.
+// Supported lists the providers, without the other names of each.
 func Supported() string {
 	var all []string
 	for _, n := range names {
-		if n.built {
-			all = append(all, n.names[0])
-		}
+		all = append(all, n.names[0])
 	}
 	return strings.Join(all, ", ")
 }

@@ -59,13 +59,15 @@ type Keys struct {
 	AccessKeyID, AccessKeySecret, SecurityToken string
 }
 
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
+
 // complete checks the options and fills in the defaults.
 func (o Options) complete() (Options, error) {
 	switch {
 	case o.Bucket == "":
 		return o, errors.New("OSS: no bucket is named (--store-container)")
-	case strings.Contains(o.Bucket, "/"):
-		return o, fmt.Errorf("OSS: %q cannot be the name of a bucket", o.Bucket)
+	case !bucketName.MatchString(o.Bucket):
+		return o, fmt.Errorf("OSS: %q cannot be the name of a bucket: 3 to 63 lower-case letters, digits and hyphens (--store-container)", o.Bucket)
 	case o.Endpoint == "":
 		return o, errors.New("OSS: the field storageEndpoint is missing")
 	case o.Keys == nil:

@@ -1,0 +1,71 @@
+package open
+
+import (
+	"context"
+	"fmt"
+
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/oss"
+)
+
+// The fields of credentials for OSS, as the original names them. What it does not know: region,
+// securityToken, insecureSkipVerify, trustedCaCert.
+const (
+	fieldStorageEndpoint = "storageEndpoint"
+	fieldAccessKeySecret = "accessKeySecret"
+	fieldSecurityToken   = "securityToken"
+)
+
+// ossFields are those that are read again when their files change.
+var ossFields = []string{fieldAccessKeyID, fieldAccessKeySecret, fieldSecurityToken}
+
+// openOSS uses an access key.
+func (c Config) openOSS(ctx context.Context) (store.Store, error) {
+	files := c.Environment.Alicloud
+	if !files.set() {
+		return nil, fmt.Errorf("OSS: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
+	}
+	o := oss.Options{
+		Bucket: c.Container, Endpoint: c.EndpointOverride,
+		PartSize: c.MinChunkSize, ParallelParts: c.MaxParallelChunkUploads, Proxy: c.Proxy,
+	}
+	f, err := files.read()
+	if err == nil {
+		err = f.applyOSS(&o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("OSS: %w", err)
+	}
+	keys := newRotating(files, ossFields, fields.ossKeys)
+	if _, err := keys.get(); err != nil {
+		return nil, fmt.Errorf("OSS: %w", err)
+	}
+	o.Keys = keys.get
+	s, err := oss.New(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// applyOSS sets everything but the access key.
+func (f fields) applyOSS(o *oss.Options) error {
+	if o.Endpoint == "" {
+		if err := f.required(fieldStorageEndpoint); err != nil {
+			return err
+		}
+		o.Endpoint = f.values[fieldStorageEndpoint]
+	}
+	o.Region = f.values[fieldRegion]
+	o.TrustedCAs = []byte(f.values[fieldTrustedCA])
+	var err error
+	o.InsecureSkipVerify, err = f.boolean(fieldInsecureSkipVerify)
+	return err
+}
+
+func (f fields) ossKeys() (oss.Keys, error) {
+	if err := f.required(fieldAccessKeyID, fieldAccessKeySecret); err != nil {
+		return oss.Keys{}, err
+	}
+	return oss.Keys{AccessKeyID: f.values[fieldAccessKeyID], AccessKeySecret: f.values[fieldAccessKeySecret], SecurityToken: f.values[fieldSecurityToken]}, nil
+}
