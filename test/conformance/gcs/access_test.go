@@ -16,9 +16,9 @@ import (
 
 // The permissions of the roles, as the documentation recommends them.
 var (
-	writer    = []string{"storage.buckets.get", "storage.objects.create", "storage.objects.get", "storage.objects.list"}
-	reader    = []string{"storage.buckets.get", "storage.objects.get", "storage.objects.list"}
-	collector = []string{"storage.buckets.get", "storage.objects.get", "storage.objects.list", "storage.objects.delete"}
+	mayWrite   = []string{"storage.buckets.get", "storage.objects.create", "storage.objects.get", "storage.objects.list"}
+	mayRead    = []string{"storage.buckets.get", "storage.objects.get", "storage.objects.list"}
+	mayCollect = []string{"storage.buckets.get", "storage.objects.get", "storage.objects.list", "storage.objects.delete"}
 )
 
 // office is a server of its own where nobody is served without a token.
@@ -63,7 +63,7 @@ func (o office) as(t *testing.T, email string, permissions ...string) *gcs.Store
 
 func TestAWriterWithTheLeastRightsCanDoItsWorkAndNothingElse(t *testing.T) {
 	o := newOffice(t, stores.GCSBucket{Policy: 24 * time.Hour, Locked: true})
-	s := o.as(t, "writer@test", writer...)
+	s := o.as(t, "writer@test", mayWrite...)
 	for _, size := range []int{10, 2*chunk + 1} {
 		key := fmt.Sprintf("a/key-%d", size)
 		obj, err := s.Put(t.Context(), key, bytes.NewReader(make([]byte, size)), store.PutOptions{})
@@ -94,7 +94,7 @@ func TestAWriterWithTheLeastRightsCanDoItsWorkAndNothingElse(t *testing.T) {
 	if all := listed(t, s); len(all) != 2 {
 		t.Errorf("it lists %+v", all)
 	}
-	r := o.as(t, "reader@test", reader...)
+	r := o.as(t, "reader@test", mayRead...)
 	if all := listed(t, r); len(all) != 2 || len(content(t, r, all[0].Version)) != 10 {
 		t.Errorf("a reader lists %+v", all)
 	}
@@ -102,7 +102,7 @@ func TestAWriterWithTheLeastRightsCanDoItsWorkAndNothingElse(t *testing.T) {
 		t.Errorf("a reader's Put = %v, want %v", err, store.ErrForbidden)
 	}
 	var locked *store.ImmutableError
-	c := o.as(t, "collector@test", collector...)
+	c := o.as(t, "collector@test", mayCollect...)
 	if err := c.Delete(t.Context(), listed(t, c)[0].Version); !errors.As(err, &locked) || errors.Is(err, store.ErrForbidden) {
 		t.Errorf("a collector's Delete = %v, want the lock's refusal", err)
 	}
@@ -135,7 +135,7 @@ func TestWithoutThePermissionToReadTheBucketLocksAreSeen(t *testing.T) {
 
 func TestATokenThatEndsOrIsRevokedIsReplaced(t *testing.T) {
 	o := newOffice(t, stores.GCSBucket{})
-	s := o.as(t, "writer@test", writer...)
+	s := o.as(t, "writer@test", mayWrite...)
 	for name, end := range map[string]func(){"it ended": func() { o.Shim.Advance(2 * time.Hour) }, "it was revoked": o.Shim.Revoke} {
 		end()
 		if err := s.List(t.Context(), "", func(store.Object) error { return nil }); err != nil {
@@ -150,7 +150,7 @@ func TestATokenThatEndsOrIsRevokedIsReplaced(t *testing.T) {
 
 func TestWrongCredentialsBucketsAndCertificatesAreNamed(t *testing.T) {
 	o := newOffice(t, stores.GCSBucket{})
-	o.Shim.Identify("writer@test", writer...)
+	o.Shim.Identify("writer@test", mayWrite...)
 	cases := map[string]struct {
 		change func(*gcs.Options)
 		want   error
@@ -178,7 +178,7 @@ func TestWrongCredentialsBucketsAndCertificatesAreNamed(t *testing.T) {
 		})
 	}
 	// An account that disappears while a store is open.
-	s := o.as(t, "late@test", reader...)
+	s := o.as(t, "late@test", mayRead...)
 	o.Shim.Identify("late@test")
 	o.Shim.Revoke()
 	if err := s.List(t.Context(), "", func(store.Object) error { return nil }); !errors.Is(err, store.ErrCredentials) || strings.Contains(err.Error(), "\n") {
