@@ -1,6 +1,7 @@
 package azworm
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/xml"
 	"fmt"
@@ -180,7 +181,8 @@ func (s *Shim) ask(r *http.Request, method, container, blob string, query url.Va
 		}
 		permission = signed.Encode()
 	}
-	req, err := http.NewRequestWithContext(r.Context(), method, s.opts.Backend+path+"?"+raw+permission, body)
+	// What was begun is finished, even if who asked has gone: Azurite may have done it already.
+	req, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), method, s.opts.Backend+path+"?"+raw+permission, body)
 	if err != nil {
 		return nil, err
 	}
