@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"druid.internal/druid/test/faults"
+	"druid.internal/druid/test/sites"
 )
 
 // moment is a place in a conversation with an object store: before or after the n-th request of
@@ -23,35 +24,24 @@ func (m moment) String() string {
 	return "before " + m.kind
 }
 
-// kindOf names what a request does.
-func kindOf(r *http.Request) string {
-	what := "object"
+// kindOf names what a request to a site does: list, put Full, stat Owner, part Full, …
+func kindOf(s sites.Site, r *http.Request) string {
+	q := s.Request(r)
+	if q.Key == "" && q.Does != sites.Part && q.Does != sites.Finish {
+		return string(q.Does)
+	}
 	for _, part := range []string{"Manifest-", "Owner-", "Full-", "Incr-"} {
-		if strings.Contains(r.URL.Path, part) {
-			what = strings.TrimSuffix(part, "-")
-			break
+		if strings.Contains(q.Key, part) {
+			return string(q.Does) + " " + strings.TrimSuffix(part, "-")
 		}
 	}
-	switch {
-	case r.Method == http.MethodPut:
-		return "put " + what
-	case r.Method == http.MethodPost:
-		return "finish " + what
-	case r.Method == http.MethodHead:
-		return "stat " + what
-	case r.Method == http.MethodGet && r.URL.Query().Has("versions"):
-		return "list"
-	case r.Method == http.MethodGet && what == "object":
-		return "inspect bucket"
-	case r.Method == http.MethodGet:
-		return "read " + what
-	}
-	return r.Method + " " + what
+	return string(q.Does) + " object"
 }
 
 // assassin strikes at one moment of a conversation that goes through a gate.
 type assassin struct {
 	*faults.Gate
+	site   sites.Site
 	struck atomic.Bool
 }
 
@@ -64,7 +54,7 @@ func (a *assassin) arm(m moment, strike func()) {
 			if a.struck.Load() {
 				return true
 			}
-			if kindOf(r) != m.kind {
+			if kindOf(a.site, r) != m.kind {
 				return false
 			}
 			seen++

@@ -32,7 +32,7 @@ func TestPropertyARestoreInterruptedAnywhereIsRunAgain(t *testing.T) {
 	middle := w.backup(120)
 	last := w.backup(700)
 
-	a := &assassin{Gate: faults.NewGate(t, m)}
+	a := &assassin{Gate: faults.NewGate(t, m), site: fleet.Get(t, "MinIO")}
 	behind := inS3(t, m, a.Endpoint, bucket, m.Root)
 	old, err := w.restore(fmt.Sprintf("--to-revision=%d", middle))
 	if err != nil {
@@ -125,7 +125,7 @@ type blow struct {
 func strikeSomewhere(a *assassin, r *rand.Rand, round int, dir string, strike func()) blow {
 	if round%3 != 0 {
 		m := []moment{
-			{"list", 1, false}, {"list", 1, true}, {"inspect bucket", 1, true},
+			{"list", 1, false}, {"list", 1, true}, {"inspect", 1, true},
 			{"read Manifest", 1, false}, {"read Manifest", 2, true},
 			{"read Full", 1, false}, {"read Full", 1, true},
 			{"read Incr", 1, false}, {"read Incr", 1 + r.Intn(40), r.Intn(2) == 0}, {"read Incr", 1 + r.Intn(40), r.Intn(2) == 0},

@@ -12,8 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"druid.internal/druid/test/faults"
-	"druid.internal/druid/test/stores"
+	"druid.internal/druid/test/sites"
 )
 
 var (
@@ -35,24 +34,18 @@ var moments = []moment{
 	{"read Manifest", 1, false}, {"read Manifest", 1, true},
 	{"read Incr", 1, false}, {"read Incr", 2, true},
 	{"read Owner", 1, false}, {"read Owner", 1, true},
-	{"inspect bucket", 1, true},
+	{"inspect", 1, true},
 }
 
 // TestPropertyWhateverIsUploadedComesBackAfterAnyKill writes a random history, kills the
 // snapshotter with SIGKILL before or after a request to the store, again and again, and after each kill
 // restores to a random revision and compares with the source's own history.
 func TestPropertyWhateverIsUploadedComesBackAfterAnyKill(t *testing.T) {
-	minio := stores.RunMinIO(t)
+	minio := fleet.Get(t, "MinIO")
 	for s := *seed; ; s++ {
 		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) {
-			bucket := fmt.Sprintf("backups-%d", s)
-			if err := minio.CreateBucket(context.Background(), bucket, stores.Governance, 1); err != nil {
-				t.Fatal(err)
-			}
-			a := &assassin{Gate: faults.NewGate(t, minio)}
-			w := newWorld(t, s, 150)
-			w.useS3(minio, a.Endpoint, bucket)
-			killAndRestore(t, w, a, rand.New(rand.NewSource(s)))
+			w, a := hunted(t, minio, sites.Governance, s)
+			killAndRestore(t, w, a, rand.New(rand.NewSource(s)), moments, *kills)
 		})
 		if !*soak || t.Failed() {
 			return
@@ -60,10 +53,19 @@ func TestPropertyWhateverIsUploadedComesBackAfterAnyKill(t *testing.T) {
 	}
 }
 
-func killAndRestore(t *testing.T, w *world, a *assassin, r *rand.Rand) {
+// hunted is a world whose backup lies in a bucket of a site behind an assassin.
+func hunted(t *testing.T, s sites.Site, k sites.Kind, seed int64) (*world, *assassin) {
+	t.Helper()
+	a := &assassin{Gate: gateTo(t, s), site: s}
+	w := newWorld(t, seed, 150)
+	w.place = inSite(t, s, a.Endpoint, fleet.Bucket(t, s, k), sites.Owner)
+	return w, a
+}
+
+func killAndRestore(t *testing.T, w *world, a *assassin, r *rand.Rand, moments []moment, kills int) {
 	tally := map[string]int{}
 	var uploaded int64 // everything up to here was in the bucket after an earlier kill
-	for i := 0; i < *kills; i++ {
+	for i := range kills {
 		m := moments[i%len(moments)]
 		if m.kind == "put Full" || m.kind == "put Manifest" || r.Intn(8) == 0 {
 			forceFull(t, w)
@@ -97,8 +99,8 @@ func killAndRestore(t *testing.T, w *world, a *assassin, r *rand.Rand) {
 	for _, n := range names {
 		t.Log(n)
 	}
-	if reached < *kills*9/10 {
-		t.Errorf("only %d of %d moments were reached", reached, *kills)
+	if reached < kills*9/10 {
+		t.Errorf("only %d of %d moments were reached", reached, kills)
 	}
 }
 
