@@ -210,6 +210,9 @@ func (p *Prober) overwrite(ctx context.Context, v store.Version, r *Report) (sec
 	o, err := p.store.Put(ctx, v.Key, strings.NewReader(secondByte), store.PutOptions{})
 	var immutable *store.ImmutableError
 	switch {
+	case errors.Is(err, store.ErrExists) && !p.store.Capabilities().ConditionalPut:
+		r.Overwrite = Finding{NotProven, "a second write to the same key was refused, but by this program, which looked first, or by a server that refuses some writes and not others"}
+		return store.Version{}, nil
 	case errors.Is(err, store.ErrExists):
 		r.Overwrite = Finding{Refused, "a second write to the same key was refused: it exists already"}
 		return store.Version{}, nil

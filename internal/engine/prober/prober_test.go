@@ -285,3 +285,39 @@ func TestImpossibleLocksAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// taken is a store that is taken for one that refuses overwrites, or for one that does not.
+type taken struct {
+	*storetest.Memory
+	refuses bool
+}
+
+func (t taken) Capabilities() store.Capabilities {
+	c := t.Memory.Capabilities()
+	c.ConditionalPut = t.refuses
+	return c
+}
+
+func TestWhatAStoreIsTakenForIsHeldAgainstWhatItDoes(t *testing.T) {
+	cases := map[string]struct {
+		profile storetest.Profile
+		refuses bool
+		over    prober.Outcome
+		says    string
+		not     string
+	}{
+		"it refuses, and is not known to":               {storetest.S3Like(), false, prober.NotProven, "looked first", "set conditionalPut"},
+		"it should refuse, and makes a further version": {storetest.CephLike(), true, prober.FurtherVersion, "set conditionalPut to false", "looked first"},
+		"it should refuse, and destroys":                {storetest.Bare(), true, prober.Destroyed, "set conditionalPut to false", "looked first"},
+		"it refuses, and is known to":                   {storetest.S3Like(), true, prober.Refused, "by this program is refused", "set conditionalPut"},
+		"it does not refuse, and is known not to":       {storetest.CephLike(), false, prober.FurtherVersion, "does not refuse an overwrite", "set conditionalPut"},
+	}
+	for name, c := range cases {
+		m := storetest.NewMemory(profile(c.profile, ""))
+		r := probe(t, taken{m, c.refuses}, m, prober.Options{})
+		text := strings.Join(r.Conclusions, "\n")
+		if r.Overwrite.Outcome != c.over || !strings.Contains(text, c.says) || strings.Contains(text, c.not) {
+			t.Errorf("%s: %s, and the report says\n%s\nwant %s, %q and not %q", name, r.Overwrite.Outcome, text, c.over, c.says, c.not)
+		}
+	}
+}

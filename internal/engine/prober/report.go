@@ -86,6 +86,9 @@ func (r *Report) conclude(caps store.Capabilities) {
 	case r.Overwrite.Outcome == NotProven:
 		say("whether an overwrite is refused is not proven: %s", r.Overwrite.Reason)
 	}
+	if caps.ConditionalPut && (r.Overwrite.Outcome == Destroyed || r.Overwrite.Outcome == FurtherVersion) {
+		say("this program took the store for one that refuses an overwrite, and it does not: set conditionalPut to false in its credentials, so that nothing relies on it")
+	}
 	for _, v := range r.Remains {
 		say("%s stays behind%s", v, r.until())
 	}

@@ -35,7 +35,7 @@ func (s *Store) list(ctx context.Context, prefix string, fn func(store.Object) e
 	for {
 		out, err := s.client.ListObjectVersions(ctx, in)
 		if err != nil {
-			return fmt.Errorf("list %s in %s: %w", quoted(prefix), s.caps.Location, s.classify(ctx, err))
+			return fmt.Errorf("list %s in %s: %w", quoted(prefix), s.caps.Location, s.classifyList(ctx, err))
 		}
 		page, err := s.page(out)
 		if err != nil {
@@ -65,6 +65,17 @@ func (s *Store) list(ctx context.Context, prefix string, fn func(store.Object) e
 		}
 		in.VersionIdMarker = id
 	}
+}
+
+// classifyList is classify for listings. There is no other way to list: a listing of the
+// latest objects alone is what hides backups.
+func (s *Store) classifyList(ctx context.Context, err error) error {
+	classified := s.classify(ctx, err)
+	var f *failure
+	if errors.As(classified, &f) && errors.Is(f.kind, store.ErrUnsupported) {
+		f.remedy = "this server cannot list versions (ListObjectVersions), so backups cannot be kept there"
+	}
+	return classified
 }
 
 // page merges the versions and markers of one answer, which the SDK tells apart, into one

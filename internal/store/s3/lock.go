@@ -200,6 +200,17 @@ func (s *Store) lockConfiguration(ctx context.Context) (lockConfig, error) {
 
 const day = 24 * time.Hour
 
+// overwrites tells what becomes of what is overwritten, where that is not simply refused.
+func (s *Store) overwrites(versioned, known bool) []string {
+	switch {
+	case s.caps.ConditionalPut || !known:
+		return nil
+	case versioned:
+		return []string{"this server is not known to refuse an overwrite (If-None-Match): it makes a further version, and the manifest's digest decides which of them counts"}
+	}
+	return []string{"this server is not known to refuse an overwrite (If-None-Match) and the bucket keeps no versions: two who write the same name destroy each other's; switch versioning on"}
+}
+
 // Inspect implements store.Inspector.
 func (s *Store) Inspect(ctx context.Context) (store.Bucket, error) {
 	b := store.Bucket{Default: immutability.ModeUnknown}
@@ -213,6 +224,7 @@ func (s *Store) Inspect(ctx context.Context) (store.Bucket, error) {
 		b.Notes = append(b.Notes, "versioning is suspended: an overwrite destroys what was there")
 	}
 	b.Versioned = v.status == string(types.BucketVersioningStatusEnabled)
+	b.Notes = append(b.Notes, s.overwrites(b.Versioned, err == nil)...)
 	lock, err := s.lockConfiguration(ctx)
 	switch {
 	case errors.Is(err, store.ErrForbidden):

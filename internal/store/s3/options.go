@@ -142,6 +142,19 @@ func (o *Options) completeEndpoint() error {
 	return nil
 }
 
+// ofAWS says whether the endpoint is one of AWS itself, private ones included.
+func (o Options) ofAWS() bool {
+	if o.Endpoint == "" {
+		return true
+	}
+	u, err := url.Parse(o.Endpoint)
+	if err != nil || u.Scheme != "https" || o.InsecureSkipVerify {
+		return false
+	}
+	host := u.Hostname()
+	return strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn")
+}
+
 // redact hides what stands before an @ in something that should have been a URL.
 func redact(s string) string {
 	if i := strings.LastIndex(s, "@"); i >= 0 {

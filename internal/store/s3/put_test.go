@@ -251,6 +251,7 @@ func TestAServerIsBelievedToRefuseOverwritesOnlyIfItIsKnownTo(t *testing.T) {
 		"a server that is known":             {"MinIO", nil, true, true},
 		"a server that is not":               {"Ceph Object Gateway (squid)", nil, false, true},
 		"a server without a name":            {"", nil, false, true},
+		"a server that borrows a name":       {"AmazonS3", nil, false, true},
 		"an unknown server, vouched for":     {"Ceph Object Gateway", &yes, true, true},
 		"a server that must not be asked to": {"MinIO", &no, false, false},
 	}

@@ -87,15 +87,16 @@ func (s *Store) discover(ctx context.Context) error {
 	case s.opts.ConditionalPut != nil:
 		s.caps.ConditionalPut = *s.opts.ConditionalPut
 	default:
-		s.caps.ConditionalPut = s.opts.Endpoint == "" || honoursConditions(versioning.server)
+		s.caps.ConditionalPut = s.opts.ofAWS() || honoursConditions(versioning.server)
 	}
 	return nil
 }
 
 // honoursConditions tells by a server's name whether it was seen to refuse an overwrite when
-// asked to (If-None-Match). Others are asked as well, but not believed.
+// asked to (If-None-Match). Others are asked as well, but not believed. AWS is known by its
+// address and not by its name, which others give themselves too.
 func honoursConditions(server string) bool {
-	return strings.HasPrefix(server, "MinIO") || strings.HasPrefix(server, "AmazonS3")
+	return strings.HasPrefix(server, "MinIO")
 }
 
 // Capabilities implements store.Reader.

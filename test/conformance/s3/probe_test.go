@@ -63,3 +63,47 @@ func TestTheProbeTellsWhatBucketsReallyGive(t *testing.T) {
 		})
 	}
 }
+
+// What a bucket on Ceph protects is proven as on any other server, by a refusal; what it does
+// not do is refuse an overwrite, and the probe says so.
+func TestTheProbeTellsWhatBucketsOnCephReallyGive(t *testing.T) {
+	cases := map[string]struct {
+		protection stores.Protection
+		want       immutability.Mode
+		deletion   prober.Outcome
+		over       prober.Outcome
+		says       string
+	}{
+		"compliance":               {stores.Compliance, immutability.ModeCompliance, prober.Refused, prober.FurtherVersion, "the store does not refuse an overwrite"},
+		"governance":               {stores.Governance, immutability.ModeGovernance, prober.Refused, prober.FurtherVersion, "privileged identities can lift it"},
+		"lockable, nothing locked": {stores.Lockable, immutability.ModeNone, prober.Allowed, prober.FurtherVersion, "not protected"},
+		"versions only":            {stores.Versioned, immutability.ModeNone, prober.Allowed, prober.FurtherVersion, "manifest's digest"},
+		"no versions":              {stores.Unversioned, immutability.ModeNone, prober.Allowed, prober.NotProven, "looked first"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			ceph := onCeph(t)
+			s := open(t, ceph.options(ceph.newBucket(t, c.protection)))
+			p, err := prober.New(s, s, prober.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := p.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := p.Run(t.Context(), plan, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Join(r.Conclusions, "\n")
+			if r.Protection != c.want || r.Deletion.Outcome != c.deletion || r.Overwrite.Outcome != c.over || !strings.Contains(text, c.says) {
+				t.Errorf("protection %s, deletion %+v, overwrite %+v, and\n%s\nwant %s, %s, %s and %q", r.Protection, r.Deletion, r.Overwrite, text, c.want, c.deletion, c.over, c.says)
+			}
+			// One byte stays for each version that is locked, and nothing else.
+			if got := listed(t, s); len(got) != len(r.Remains) {
+				t.Errorf("%+v stay, the report says %v", got, r.Remains)
+			}
+		})
+	}
+}
