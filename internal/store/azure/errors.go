@@ -232,7 +232,7 @@ func (s *Store) classifyNetwork(err error) error {
 	case errors.As(err, &op), strings.Contains(err.Error(), "http: server closed idle connection"):
 		f.said = "no connection to " + where + ": " + innermost(err)
 		f.remedy = "check the endpoint and the network"
-	case strings.Contains(err.Error(), "not permitted for non TLS protected"):
+	case strings.Contains(err.Error(), "not permitted for non-TLS protected"):
 		f.kind, f.said = store.ErrCredentials, "an identity's token must not be sent over plain http"
 		f.remedy = "use an https endpoint"
 	default:

@@ -53,7 +53,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		var creds *credentialsError
 		if errors.As(err, &creds) {
-			err = &failure{kind: store.ErrCredentials, said: creds.Error(), cause: err}
+			err = fmt.Errorf("open %s: %w", o.location(), &failure{kind: store.ErrCredentials, said: creds.Error(), cause: err})
 		}
 		return nil, err
 	}

@@ -58,6 +58,14 @@ func run(m *testing.M) (code int) {
 			code = 1
 		}
 	}()
+	defer func() {
+		if silently.server != nil {
+			if err := silently.server.Stop(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
+		}
+	}()
 	return m.Run()
 }
 

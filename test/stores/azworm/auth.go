@@ -113,7 +113,7 @@ func (s *Shim) signature(query url.Values, t target, need string) *problem {
 		again, err = sas.AccountSignatureValues{Version: p.Version(), Protocol: p.Protocol(), StartTime: p.StartTime(), ExpiryTime: p.ExpiryTime(),
 			Permissions: p.Permissions(), ResourceTypes: p.ResourceTypes()}.SignWithSharedKey(s.cred)
 	} else {
-		if t.blob == "" && need != "l" { // only a SAS of the account reaches the container itself
+		if t.blob == "" && !strings.HasPrefix(need, "l") { // only a SAS of the account reaches the container itself
 			return &problem{http.StatusForbidden, "AuthorizationResourceTypeMismatch", ""}
 		}
 		values := sas.BlobSignatureValues{Version: p.Version(), Protocol: p.Protocol(), StartTime: p.StartTime(), ExpiryTime: p.ExpiryTime(),

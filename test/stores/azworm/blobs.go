@@ -54,6 +54,9 @@ func operation(r *http.Request, t target, comp string) (op, need string) {
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case t.blob == "" && comp == "list":
+		if strings.Contains(r.URL.Query().Get("include"), "tags") {
+			return "list", "lt"
+		}
 		return "list", "l"
 	case t.blob == "" && comp == "" && read:
 		return "container", "r"
@@ -357,13 +360,14 @@ func (s *Shim) delete(w http.ResponseWriter, r *http.Request, t target) {
 		refuse(w, r, problem{http.StatusPreconditionFailed, "ConditionNotMet", ""})
 		return
 	}
-	if code := c.refusal(v, s.Now()); code != "" {
-		refuse(w, r, problem{http.StatusConflict, code, ""})
+	if t.version != "" && v == b.current {
+		// The current version can be deleted by the blob's name only. Whether that is said before
+		// or after the lock is looked at is not documented.
+		refuse(w, r, problem{http.StatusForbidden, "OperationNotAllowedOnRootBlob", ""})
 		return
 	}
-	if t.version != "" && v == b.current {
-		// The current version can be deleted by the blob's name only.
-		refuse(w, r, problem{http.StatusForbidden, "OperationNotAllowedOnRootBlob", ""})
+	if code := c.refusal(v, s.Now()); code != "" {
+		refuse(w, r, problem{http.StatusConflict, code, ""})
 		return
 	}
 	container, name := b.store(t.container, t.blob, v)
