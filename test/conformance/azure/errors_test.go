@@ -59,7 +59,7 @@ var everything = sas.AccountPermissions{Read: true, Write: true, Delete: true, D
 func TestEachMistakeOfAnOperatorIsNamedWithItsRemedy(t *testing.T) {
 	bucket := locking().create(t)
 	later := worm.Shim.Now().Add(time.Hour)
-	const secret := "c2VjcmV0LWtleQ=="
+	const secret = "c2VjcmV0LWtleQ=="
 	key := func(k string) func(*azure.Options) {
 		return func(o *azure.Options) { o.Keys = func() (azure.Keys, error) { return azure.Keys{AccountKey: k}, nil } }
 	}
