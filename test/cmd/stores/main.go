@@ -7,6 +7,7 @@
 //	go run ./cmd/stores run ceph [flags]
 //	go run ./cmd/stores run gcs [flags]
 //	go run ./cmd/stores run azure [flags]
+//	go run ./cmd/stores run oss [flags]
 //	go run ./cmd/stores run etcd [flags]
 package main
 
@@ -31,7 +32,7 @@ func main() {
 }
 
 func verb(ctx context.Context, args []string) error {
-	const usage = "say what to do: install [name...], list, run minio|ceph|gcs|azure|etcd"
+	const usage = "say what to do: install [name...], list, run minio|ceph|gcs|azure|oss|etcd"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}

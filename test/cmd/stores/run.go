@@ -11,6 +11,7 @@ import (
 
 	"druid.internal/druid/test/stores"
 	"druid.internal/druid/test/stores/azworm"
+	"druid.internal/druid/test/stores/ossfake"
 )
 
 // serve runs one server until ctx ends. What a client needs to reach it is written as
@@ -18,7 +19,7 @@ import (
 // the file is the sign that it is ready.
 func serve(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("say which server to run: minio, ceph, gcs, azure or etcd")
+		return errors.New("say which server to run: minio, ceph, gcs, azure, oss or etcd")
 	}
 	flags := flag.NewFlagSet("stores run "+args[0], flag.ExitOnError)
 	envFile := flags.String("env-file", "", "write the NAME=value lines here when the server is ready (default: standard output)")
@@ -58,6 +59,15 @@ func serve(ctx context.Context, args []string) error {
 			return errors.New("azure keeps its data in memory, it takes no -dir")
 		}
 		return serveAzure(ctx, azworm.ServerOptions{Host: *host, Port: *port, SilentPolicies: *silent}, *containers, *envFile)
+	case "oss":
+		host := flags.String("host", "127.0.0.1", "IP address to listen on")
+		port := flags.String("port", "", "port to listen on (default: a free one)")
+		buckets := flags.String("buckets", "", "create these, NAME:KIND[:DAYS],...; kinds: "+fmt.Sprint(ossfake.Kinds())+"; days of the retention policy, 1 by default")
+		_ = flags.Parse(args[1:])
+		if *dir != "" {
+			return errors.New("oss keeps its data in memory, it takes no -dir")
+		}
+		return serveOSS(ctx, ossfake.Options{Host: *host, Port: *port}, *buckets, *envFile)
 	case "etcd":
 		members := flags.Int("members", 1, "how many members")
 		name := flags.String("name", "default", "name of the member")
@@ -67,7 +77,7 @@ func serve(ctx context.Context, args []string) error {
 		opts := stores.EtcdOptions{Members: *members, Dir: *dir, DataDir: *data, Name: *name, TLS: *tls, Durable: true, Flags: flags.Args()}
 		return serveEtcd(ctx, opts, *envFile)
 	}
-	return fmt.Errorf("cannot run %q, only minio, ceph, gcs, azure or etcd", args[0])
+	return fmt.Errorf("cannot run %q, only minio, ceph, gcs, azure, oss or etcd", args[0])
 }
 
 func serveMinIO(ctx context.Context, opts stores.MinIOOptions, buckets, envFile string) error {
@@ -97,14 +107,24 @@ func serveCeph(ctx context.Context, opts stores.CephOptions, buckets, envFile st
 	if err != nil {
 		return err
 	}
-	stop := func(err error) error { return errors.Join(err, c.Stop()) }
+	temp, err := os.MkdirTemp("", "druid-ceph-swift-")
+	if err != nil {
+		return errors.Join(err, c.Stop())
+	}
+	stop := func(err error) error { return errors.Join(err, c.Stop(), os.RemoveAll(temp)) }
 	if err := createBuckets(ctx, &c.S3, buckets); err != nil {
 		return stop(err)
+	}
+	for name, value := range map[string]string{"authURL": c.SwiftAuthURL, "username": c.SwiftUser, "password": c.SwiftKey, "trustedCaCert": string(c.CA.PEM)} {
+		if err := write(filepath.Join(temp, name), value); err != nil {
+			return stop(err)
+		}
 	}
 	err = announce(envFile,
 		"CEPH_ENDPOINT="+c.Endpoint, "CEPH_CA_FILE="+c.CAFile, "CEPH_REGION="+c.Region,
 		"CEPH_ACCESS_KEY_ID="+c.Root.AccessKeyID, "CEPH_SECRET_ACCESS_KEY="+c.Root.SecretAccessKey,
-		"CEPH_SWIFT_AUTH_URL="+c.SwiftAuthURL, "CEPH_SWIFT_USER="+c.SwiftUser, "CEPH_SWIFT_KEY="+c.SwiftKey)
+		"CEPH_SWIFT_AUTH_URL="+c.SwiftAuthURL, "CEPH_SWIFT_USER="+c.SwiftUser, "CEPH_SWIFT_KEY="+c.SwiftKey,
+		"OPENSTACK_APPLICATION_CREDENTIALS="+temp)
 	if err != nil {
 		return stop(err)
 	}
