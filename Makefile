@@ -76,8 +76,9 @@ bench: build servers ## measure speed and memory, write docs/performance.md and 
 	cd test && $(GO) run ./cmd/bench -etcdbrctl ../bin/etcdbrctl -out ../docs/performance.md
 
 .PHONY: soak
-soak: build servers ## the crash and damage properties, in an endless loop
-	cd test && $(GO) test -timeout 0 -count 1 ./e2e -run Property -soak
+soak: HOURS ?= 4
+soak: build servers ## HOURS (4) of backing up that must not need more and more, then crashes in an endless loop
+	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -run Property -soak -hours $(HOURS)
 
 .PHONY: generate
 generate: ## regenerate reference pages and golden files that are generated from code

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -100,6 +101,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 	n.cfg.Metrics.need(snapshot.Delta, name.Last < next-1)
 	n.log.Info("delta uploaded", "name", name.String(), "events", d.sealed.Manifest.Events,
 		"bytes", d.sealed.Size(), "spilled", d.Spilled(), "known", int64(known))
+	n.log.Debug("in use", "goroutines", runtime.NumGoroutine())
 	return nil
 }
 
