@@ -40,9 +40,10 @@ type Fault struct {
 type Gate struct {
 	Endpoint string // https://ADDRESS:PORT
 
-	mu     sync.Mutex
-	faults []*Fault
-	seen   []string
+	mu            sync.Mutex
+	faults        []*Fault
+	seen          []string
+	before, after func(*http.Request)
 }
 
 // errLost makes the connection break without an answer.
@@ -82,6 +83,12 @@ func NewGate(tb testing.TB, to Server) *Gate {
 			refuse(w, r, f)
 			return
 		}
+		g.mu.Lock()
+		before := g.before
+		g.mu.Unlock()
+		if before != nil {
+			before(r)
+		}
 		proxy.ServeHTTP(w, r)
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -101,6 +108,14 @@ func (g *Gate) Inject(f Fault) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.faults = append(g.faults, &f)
+}
+
+// Watch has before called with each request on its way to the server, and after when it was
+// answered, on the way back. Both may block, and are called concurrently; nil: not called.
+func (g *Gate) Watch(before, after func(*http.Request)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.before, g.after = before, after
 }
 
 // Heal removes all faults.
@@ -156,6 +171,12 @@ func refuse(w http.ResponseWriter, r *http.Request, f *Fault) {
 
 // answer happens to what the server answered.
 func (g *Gate) answer(resp *http.Response) error {
+	g.mu.Lock()
+	after := g.after
+	g.mu.Unlock()
+	if after != nil {
+		after(resp.Request)
+	}
 	f := g.take(resp.Request, func(f *Fault) bool { return f.Status == 0 })
 	if f == nil {
 		return nil

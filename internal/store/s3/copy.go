@@ -3,6 +3,7 @@ package s3
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,9 +17,6 @@ import (
 
 	"druid.internal/druid/internal/store"
 )
-
-// copyPart is how much one request copies inside the server.
-const copyPart = 512 << 20
 
 // Copy implements store.Copier. It always goes by a multipart upload whose parts are copied:
 // unlike CopyObject that has no limit of 5 GiB, and its last request can be conditional on
@@ -58,11 +56,34 @@ func (s *Store) copy(ctx context.Context, from store.Reader, src store.Version, 
 		return store.Object{}, err
 	}
 	sent, err := w.copyParts(ctx, id, source, src, head.ETag, size)
+	if err == nil {
+		err = source.unchanged(ctx, src, head)
+	}
 	if err != nil {
 		return store.Object{}, w.abandon(ctx, id, err)
 	}
 	return w.insist(ctx)(w.complete(ctx, id, sent, size))
 }
+
+// unchanged makes sure that all parts were copied of one object. Each copy is conditional on
+// that, but Ceph's gateway takes the condition and ignores it; so where the source is no
+// version that stays what it is, it is looked at again.
+func (s *Store) unchanged(ctx context.Context, src store.Version, before *awss3.HeadObjectOutput) error {
+	if src.ID != "" && src.ID != nullVersion {
+		return nil
+	}
+	after, err := s.head(ctx, src)
+	if err != nil {
+		return fmt.Errorf("look at the source again: %w", s.whyMissing(ctx, err))
+	}
+	if aws.ToString(after.ETag) != aws.ToString(before.ETag) || !aws.ToTime(after.LastModified).Equal(aws.ToTime(before.LastModified)) {
+		return errReplaced
+	}
+	return nil
+}
+
+// errReplaced: copying it again would work.
+var errReplaced = errors.New("the source was replaced while it was copied; copy it again")
 
 // sameServer says whether our credentials may reach the source in one request with ours.
 func (s *Store) sameServer(other *Store) bool {
@@ -79,7 +100,7 @@ func (w *write) copyParts(ctx context.Context, id string, source *Store, src sto
 		sent []types.CompletedPart
 	)
 	slots := make(chan struct{}, w.s.opts.ParallelParts)
-	step := max(int64(copyPart), size/maxParts+1)
+	step := max(w.s.opts.CopyPartSize, size/maxParts+1)
 	for number, off := int32(1), int64(0); off < size && ctx.Err() == nil; number, off = number+1, off+step {
 		slots <- struct{}{}
 		wg.Go(func() {
@@ -115,6 +136,9 @@ func (w *write) copyParts(ctx context.Context, id string, source *Store, src sto
 // still stream what the server will not copy.
 func (w *write) copyRefused(ctx context.Context, source *Store, err error) error {
 	classified := w.s.classify(ctx, err)
+	if statusOf(err) == http.StatusPreconditionFailed { // the only condition is on the source
+		return &failure{said: errReplaced.Error(), cause: err}
+	}
 	switch status := statusOf(err); {
 	case status == http.StatusForbidden && source != w.s, status == http.StatusNotImplemented, status == http.StatusMethodNotAllowed:
 		return fmt.Errorf("%w: %w", store.ErrUnsupported, classified)

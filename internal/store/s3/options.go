@@ -17,6 +17,7 @@ const (
 	maxKeyBytes = 1024
 
 	defaultParallelParts = 5
+	defaultCopyPart      = 512 << 20
 	defaultIdleTimeout   = 2 * time.Minute
 	defaultAttempts      = 4
 	maxBackoff           = 10 * time.Second
@@ -67,6 +68,7 @@ type Options struct {
 
 	PartSize      int64         // bytes per part and buffer; 0: 5 MiB, which is also the minimum
 	ParallelParts int           // parts sent at once, also buffers in memory less one; 0: 5
+	CopyPartSize  int64         // bytes that one request copies inside the server; 0: 512 MiB, at least 5 MiB
 	IdleTimeout   time.Duration // a connection on which nothing moves for so long is dropped; 0: 2 min
 	Attempts      int           // of one request; 0: 4
 }
@@ -114,6 +116,10 @@ func (o Options) complete() (Options, error) {
 	if o.ParallelParts <= 0 {
 		o.ParallelParts = defaultParallelParts
 	}
+	if o.CopyPartSize == 0 {
+		o.CopyPartSize = defaultCopyPart
+	}
+	o.CopyPartSize = max(o.CopyPartSize, minPartSize)
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = defaultIdleTimeout
 	}
