@@ -138,10 +138,10 @@ func (o *Options) completeEndpoint() error {
 		return fmt.Errorf("ABS: the endpoint at %s must not contain a user, a password or a query (a SAS goes into the field sasToken)", u.Host)
 	}
 	if !strings.HasPrefix(u.Hostname(), o.Account+".") && !strings.HasPrefix(u.Hostname(), o.Account+"-secondary.") &&
-		strings.Trim(u.Path, "/") != o.Account {
-		u.Path = strings.TrimSuffix(u.Path, "/") + "/" + o.Account
+		!strings.HasSuffix("/"+strings.Trim(u.Path, "/"), "/"+o.Account) {
+		u.Path = strings.TrimRight(u.Path, "/") + "/" + o.Account
 	}
-	u.Path = strings.TrimSuffix(u.Path, "/")
+	u.Path = strings.TrimRight(u.Path, "/")
 	o.Endpoint = u.String()
 	return nil
 }
