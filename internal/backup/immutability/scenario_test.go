@@ -3,19 +3,16 @@ package immutability
 import (
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"druid.internal/druid/internal/backup/timeline/timelinetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected parts of testdata/*.txt")
 
-// Each file of testdata is a story of blocks: what is asked, a line "----", what is answered.
-// Lines of a question:
+// The lines of the stories in testdata:
 //
 //	clock server=TIME local=TIME
 //	policy period=D limit=D not-after=TIME
@@ -26,59 +23,7 @@ var update = flag.Bool("update", false, "rewrite the expected parts of testdata/
 //
 // Clock and policy stay as they are until changed; objects are those of the block.
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := string(content)
-			got := play(t, want)
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
-}
-
-// play answers every block of the story and returns the story with the answers.
-func play(t *testing.T, story string) string {
-	var (
-		out    strings.Builder
-		stage  stage
-		answer bool
-	)
-	for _, line := range strings.SplitAfter(story, "\n") {
-		text := strings.TrimSpace(line)
-		switch {
-		case text == "----":
-			out.WriteString(line)
-			out.WriteString(stage.answers.String())
-			stage.answers.Reset()
-			stage.subjects = nil
-			answer = true
-		case text == "":
-			answer = false
-			out.WriteString(line)
-		case answer: // replaced by ours
-		default:
-			out.WriteString(line)
-			if !strings.HasPrefix(text, "#") {
-				stage.do(t, strings.Fields(text))
-			}
-		}
-	}
-	return out.String()
+	timelinetest.Stories(t, *update, func() timelinetest.Stage { return &stage{} })
 }
 
 type stage struct {
@@ -88,7 +33,16 @@ type stage struct {
 	answers  strings.Builder
 }
 
-func (s *stage) do(t *testing.T, words []string) {
+// Answer implements timelinetest.Stage.
+func (s *stage) Answer() string {
+	text := s.answers.String()
+	s.answers.Reset()
+	s.subjects = nil
+	return text
+}
+
+// Do implements timelinetest.Stage.
+func (s *stage) Do(t *testing.T, words []string) {
 	t.Helper()
 	options := map[string]string{}
 	for _, w := range words[1:] {

@@ -3,8 +3,6 @@ package retention
 import (
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,13 +11,12 @@ import (
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
-	"github.com/google/go-cmp/cmp"
+	"druid.internal/druid/internal/backup/timeline/timelinetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected parts of testdata/*.txt")
 
-// Each file of testdata is a story of blocks: a bucket and a question, a line "----", the
-// answer. Ages are told backwards from now: 3h is three hours ago, -1h in an hour.
+// The lines of the stories in testdata. Ages are told backwards from now: 3h is three hours ago, -1h in an hour.
 //
 //	now TIME
 //	policy [LimitBased N | Exponential] [deltas=AGE] [age=AGE] [size=BYTES] [last=N] [hourly=N] ...
@@ -37,57 +34,7 @@ var update = flag.Bool("update", false, "rewrite the expected parts of testdata/
 // marker (a delete marker on top).
 // Now and policy stay as they are until changed; objects are those of the block.
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := string(content)
-			got := play(t, want)
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
-}
-
-func play(t *testing.T, story string) string {
-	var (
-		out    strings.Builder
-		st     stage
-		answer bool
-	)
-	for _, line := range strings.SplitAfter(story, "\n") {
-		text := strings.TrimSpace(line)
-		switch {
-		case text == "----":
-			out.WriteString(line)
-			out.WriteString(st.answers.String())
-			st = stage{now: st.now, policy: st.policy}
-			answer = true
-		case text == "":
-			answer = false
-			out.WriteString(line)
-		case answer: // replaced by ours
-		default:
-			out.WriteString(line)
-			if !strings.HasPrefix(text, "#") {
-				st.do(t, strings.Fields(text))
-			}
-		}
-	}
-	return out.String()
+	timelinetest.Stories(t, *update, func() timelinetest.Stage { return &stage{} })
 }
 
 type stage struct {
@@ -122,7 +69,15 @@ func age(t *testing.T, s string) time.Duration {
 	return must[time.Duration](t)(time.ParseDuration(s))
 }
 
-func (s *stage) do(t *testing.T, line []string) {
+// Answer implements timelinetest.Stage.
+func (s *stage) Answer() string {
+	text := s.answers.String()
+	*s = stage{now: s.now, policy: s.policy}
+	return text
+}
+
+// Do implements timelinetest.Stage.
+func (s *stage) Do(t *testing.T, line []string) {
 	t.Helper()
 	options := words{}
 	for _, w := range line[1:] {
