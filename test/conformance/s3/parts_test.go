@@ -187,7 +187,7 @@ func TestALargeObjectIsCopiedInsideTheServerInParts(t *testing.T) {
 func TestASourceThatIsReplacedWhileItIsCopiedIsNoCopy(t *testing.T) {
 	const copyPart, size = 5 << 20, 12 << 20
 	for name, on := range both {
-		for when, after := range map[string]int{"before the first part": 0, "between two parts": 1} {
+		for when, after := range map[string]int64{"before the first part": 0, "between two parts": 1} {
 			t.Run(fmt.Sprint(name, " ", when), func(t *testing.T) {
 				server := on(t)
 				s, gate := server.gated(t, stores.Unversioned, func(o *s3.Options) { o.CopyPartSize, o.ParallelParts = copyPart, 1 })
@@ -200,13 +200,10 @@ func TestASourceThatIsReplacedWhileItIsCopiedIsNoCopy(t *testing.T) {
 					t.Fatal(err)
 				}
 				forged := bytes.Repeat([]byte("forged, and of the same size"), size)[:size]
-				seen := 0 // one part at a time
+				var parts atomic.Int64 // one at a time
 				gate.Watch(func(r *http.Request) {
-					if r.URL.Query().Has("partNumber") {
-						if seen == after {
-							server.overwrite(t, s, src.Key, forged)
-						}
-						seen++
+					if r.URL.Query().Has("partNumber") && parts.Add(1) == after+1 {
+						server.overwrite(t, s, src.Key, forged)
 					}
 				}, nil)
 				o, err := s.Copy(t.Context(), s, src.Version, "a/copy", store.PutOptions{})
@@ -216,7 +213,7 @@ func TestASourceThatIsReplacedWhileItIsCopiedIsNoCopy(t *testing.T) {
 				if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrUnknownOutcome) {
 					t.Errorf("Copy = %v, which says something else", err)
 				}
-				if seen <= after {
+				if parts.Load() <= after {
 					t.Fatal("nothing was replaced")
 				}
 				if _, err := s.Stat(t.Context(), store.Version{Key: "a/copy"}); !errors.Is(err, store.ErrNotFound) {
