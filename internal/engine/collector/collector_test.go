@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -38,7 +37,7 @@ func TestWhatThePolicyLetsGoIsDeletedAndTheNewestChainStays(t *testing.T) {
 			b := newBucket(t, p)
 			b.fill("a", threeStreams, nil)
 			r := collect(t, New(b, b, b.options(keepOne)))
-			if diff := cmp.Diff(withManifests(threeStreams[5:]...), b.keys()); diff != "" {
+			if diff := cmp.Diff(enginetest.WithManifests(threeStreams[5:]...), b.keys()); diff != "" {
 				t.Errorf("what is left (-want +got):\n%s", diff)
 			}
 			if got, want := r.Total(Deleted).Objects, 10; got != want || len(r.Outcomes) != want || len(r.Remaining) > 0 {
@@ -114,26 +113,9 @@ func TestAPlanIsPrintedAsATableAndAsJSON(t *testing.T) {
 	if err := r.WriteTable(&report); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "plan.txt", table.Bytes())
-	golden(t, "plan.json", append(text, '\n'))
-	golden(t, "report.txt", report.Bytes())
-}
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
+	enginetest.Golden(t, "plan.txt", table.Bytes(), *update)
+	enginetest.Golden(t, "plan.json", append(text, '\n'), *update)
+	enginetest.Golden(t, "report.txt", report.Bytes(), *update)
 }
 
 func TestALockBlocksUntilItHasEndedByTheStoresClock(t *testing.T) {
@@ -149,14 +131,14 @@ func TestALockBlocksUntilItHasEndedByTheStoresClock(t *testing.T) {
 				t.Fatalf("plan deletes %d and blocks %d, want 0 and 10", n, p.Total(retention.Blocked).Objects)
 			}
 			collect(t, c)
-			b.clock.Advance(until.Sub(b.clock.Now()) + time.Minute) // ended, within the margin
+			b.Clock.Advance(until.Sub(b.Clock.Now()) + time.Minute) // ended, within the margin
 			collect(t, c)
 			if diff := cmp.Diff(want, b.keys()); diff != "" {
 				t.Fatalf("something locked went (-want +got):\n%s", diff)
 			}
-			b.clock.Advance(time.Hour)
+			b.Clock.Advance(time.Hour)
 			collect(t, c)
-			if diff := cmp.Diff(withManifests(threeStreams[5:]...), b.keys()); diff != "" {
+			if diff := cmp.Diff(enginetest.WithManifests(threeStreams[5:]...), b.keys()); diff != "" {
 				t.Errorf("what is left (-want +got):\n%s", diff)
 			}
 		})
@@ -168,7 +150,7 @@ func TestAFastLocalClockDeletesNothingEarly(t *testing.T) {
 	b.fill("a", threeStreams, func(string) store.PutOptions { return lockedUntil(start.Add(30 * 24 * time.Hour)) })
 	want := b.keys()
 	o := b.options(keepOne)
-	o.Now = func() time.Time { return b.clock.Now().AddDate(10, 0, 0) }
+	o.Now = func() time.Time { return b.Clock.Now().AddDate(10, 0, 0) }
 	if p := plan(t, New(b, b, o)); len(p.Deletions()) != 0 {
 		t.Errorf("by a clock ten years ahead %d versions would be deleted, want none", len(p.Deletions()))
 	}
@@ -218,9 +200,9 @@ func TestObjectsOfLayoutV1AndChunksAreCollectedToo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.clock.Advance(48 * time.Hour)
+	b.Clock.Advance(48 * time.Hour)
 	b.put(full(40, 2880), "-", store.PutOptions{})
-	b.clock.Advance(24 * time.Hour)
+	b.Clock.Advance(24 * time.Hour)
 	collect(t, New(b, b, b.options(keepOne)))
 	if diff := cmp.Diff([]string{full(40, 2880)}, b.keys()); diff != "" {
 		t.Errorf("what is left (-want +got):\n%s", diff)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -21,13 +22,13 @@ func attacked(t *testing.T, p storetest.Profile) bucket {
 	for i, n := range threeStreams[:3] {
 		if i != 1 {
 			b.Overwrite(key(n), []byte("forged "+n))
-			b.clock.Advance(time.Second)
+			b.Clock.Advance(time.Second)
 		}
 		if i != 2 {
 			if _, err := b.Hide(key(n)); err != nil {
 				t.Fatal(err)
 			}
-			b.clock.Advance(time.Second)
+			b.Clock.Advance(time.Second)
 		}
 	}
 	b.Overwrite(key(threeStreams[0]), []byte("forged once more"))
@@ -37,9 +38,9 @@ func attacked(t *testing.T, p storetest.Profile) bucket {
 
 // forged are the snapshots for which a version counts that nobody of ours wrote.
 func (b bucket) forged() []string {
-	b.t.Helper()
+	b.T.Helper()
 	var all []string
-	for _, l := range b.catalog().Timeline.Lineages {
+	for _, l := range b.Catalog(prefix).Timeline.Lineages {
 		for _, s := range l.Snapshots {
 			if s.Usable() && s.Size != int64(len("content of "+s.Name().String())) {
 				all = append(all, s.Ref.String())
@@ -63,7 +64,7 @@ func TestNothingOfACollectedKeyStaysAndNoForgeryEverCounts(t *testing.T) {
 				}
 			})
 			r := collect(t, New(f, f, b.options(keepOne)))
-			if diff := cmp.Diff(withManifests(threeStreams[5:]...), b.keys()); diff != "" {
+			if diff := cmp.Diff(enginetest.WithManifests(threeStreams[5:]...), b.keys()); diff != "" {
 				t.Errorf("what is left (-want +got):\n%s", diff)
 			}
 			if len(r.Remaining) > 0 {
@@ -78,7 +79,7 @@ func TestALockedForgeryKeepsTheGenuineVersionAndItsManifest(t *testing.T) {
 	b.fill("a", threeStreams, nil)
 	b.Plant(store.Object{Version: store.Version{Key: key(threeStreams[3])}, Retention: lockedUntil(start.AddDate(1, 0, 0)).Retention}, []byte("forged"))
 	collect(t, New(b, b, b.options(keepOne)))
-	want := slices.Concat([]string{threeStreams[3]}, withManifests(slices.Concat(threeStreams[3:4], threeStreams[5:])...))
+	want := slices.Concat([]string{threeStreams[3]}, enginetest.WithManifests(slices.Concat(threeStreams[3:4], threeStreams[5:])...))
 	slices.Sort(want)
 	if diff := cmp.Diff(want, b.keys()); diff != "" {
 		t.Errorf("what is left (-want +got):\n%s", diff)
@@ -112,8 +113,8 @@ func TestACrashBetweenAnyTwoStepsLeavesEverythingKeptRestorable(t *testing.T) {
 						t.Fatalf("dead at step %d: Execute = %v, want ErrDead", step, err)
 					}
 				}
-				tl := b.catalog().Timeline
-				if got := windows(tl); len(got) == 0 || got[len(got)-1] != "lineage a 10-60" && got[len(got)-1] != "lineage a 30-60" && got[len(got)-1] != "lineage a 40-60" {
+				tl := b.Catalog(prefix).Timeline
+				if got := enginetest.Windows(tl); len(got) == 0 || got[len(got)-1] != "lineage a 10-60" && got[len(got)-1] != "lineage a 30-60" && got[len(got)-1] != "lineage a 40-60" {
 					t.Errorf("dead at step %d: restorable is %q", step, got)
 				}
 				if got := dangers(tl); len(got) > 0 {
@@ -123,7 +124,7 @@ func TestACrashBetweenAnyTwoStepsLeavesEverythingKeptRestorable(t *testing.T) {
 					t.Errorf("dead at step %d: a forgery counts: %s", step, got)
 				}
 				collect(t, New(b, b, b.options(keepOne)))
-				if diff := cmp.Diff(withManifests(threeStreams[5:]...), b.keys()); diff != "" {
+				if diff := cmp.Diff(enginetest.WithManifests(threeStreams[5:]...), b.keys()); diff != "" {
 					t.Errorf("dead at step %d and run again, what is left (-want +got):\n%s", step, diff)
 				}
 			}
@@ -156,7 +157,7 @@ func TestAnUploadBetweenPlanAndExecutionSurvivesWithItsChain(t *testing.T) {
 					t.Errorf("%s is gone", n)
 				}
 			}
-			if got := windows(b.catalog().Timeline); len(got) == 0 || !strings.Contains(got[len(got)-1], "-60") && !strings.Contains(got[len(got)-1], "-70") && !strings.Contains(got[len(got)-1], "-65") {
+			if got := enginetest.Windows(b.Catalog(prefix).Timeline); len(got) == 0 || !strings.Contains(got[len(got)-1], "-60") && !strings.Contains(got[len(got)-1], "-70") && !strings.Contains(got[len(got)-1], "-65") {
 				t.Errorf("restorable is %q", got)
 			}
 		})
@@ -212,7 +213,7 @@ func TestWhatThePlanSawMustStillBeTrue(t *testing.T) {
 					t.Error("its manifest is gone")
 				}
 			}
-			if got := windows(b.catalog().Timeline); len(got) == 0 {
+			if got := enginetest.Windows(b.Catalog(prefix).Timeline); len(got) == 0 {
 				t.Error("nothing can be restored any more")
 			}
 		})
@@ -236,7 +237,7 @@ func TestWhenTheNewestFullIsExcludedTheOneBeforeIsSpared(t *testing.T) {
 			t.Errorf("%s is %s (%s), want %s", n, got.Result, got.Why, Spared)
 		}
 	}
-	if diff := cmp.Diff([]string{"lineage a 30-60"}, windows(b.catalog().Timeline)); diff != "" {
+	if diff := cmp.Diff([]string{"lineage a 30-60"}, enginetest.Windows(b.Catalog(prefix).Timeline)); diff != "" {
 		t.Errorf("restorable (-want +got):\n%s", diff)
 	}
 }
@@ -249,7 +250,7 @@ func TestADecisionThatGrowsOldIsMadeAgain(t *testing.T) {
 	p := plan(t, c)
 	f.Hook(func(op storetest.Op, name string, phase storetest.Phase) {
 		if op == storetest.OpDelete && phase == storetest.After {
-			b.clock.Advance(time.Hour) // a slow store
+			b.Clock.Advance(time.Hour) // a slow store
 			if strings.HasSuffix(name, threeStreams[2]) {
 				v := b.Versions(key(threeStreams[5]))[0].Version
 				if err := b.SetTag(t.Context(), v, "x-etcd-snapshot-exclude", "true"); err != nil {
@@ -265,7 +266,7 @@ func TestADecisionThatGrowsOldIsMadeAgain(t *testing.T) {
 	if got := result(t, r, threeStreams[3]); got.Result != Spared {
 		t.Errorf("the full that became the newest is %s (%s), want %s", got.Result, got.Why, Spared)
 	}
-	if diff := cmp.Diff([]string{"lineage a 30-60"}, windows(b.catalog().Timeline)); diff != "" {
+	if diff := cmp.Diff([]string{"lineage a 30-60"}, enginetest.Windows(b.Catalog(prefix).Timeline)); diff != "" {
 		t.Errorf("restorable (-want +got):\n%s", diff)
 	}
 }
@@ -287,7 +288,7 @@ func TestAForgeryBetweenTheSnapshotAndItsManifestIsReportedAndRecognised(t *test
 		t.Errorf("a forgery counts: %s", got)
 	}
 	collect(t, New(b, b, b.options(keepOne)))
-	if diff := cmp.Diff(withManifests(threeStreams[5:]...), b.keys()); diff != "" {
+	if diff := cmp.Diff(enginetest.WithManifests(threeStreams[5:]...), b.keys()); diff != "" {
 		t.Errorf("after the next run, what is left (-want +got):\n%s", diff)
 	}
 }
@@ -302,7 +303,7 @@ func TestARefusalOfTheStoreIsABlockAndKeepsWhatItNeeds(t *testing.T) {
 	if got := result(t, r, threeStreams[1]); got.Result != Blocked || !got.Until.Equal(until) {
 		t.Errorf("the refused delta is %s until %s, want %s until %s", got.Result, got.Until, Blocked, until)
 	}
-	want := withManifests(slices.Concat(threeStreams[:2], threeStreams[5:])...)
+	want := enginetest.WithManifests(slices.Concat(threeStreams[:2], threeStreams[5:])...)
 	if diff := cmp.Diff(want, b.keys()); diff != "" {
 		t.Errorf("what is left (-want +got):\n%s", diff)
 	}
@@ -353,12 +354,12 @@ func TestAListingThatLiesOnceDeletesNothingThatIsNeeded(t *testing.T) {
 		if _, err := c.Execute(t.Context(), plan(t, c)); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range withManifests(threeStreams[5:]...) {
+		for _, want := range enginetest.WithManifests(threeStreams[5:]...) {
 			if !slices.Contains(b.keys(), want) {
 				t.Errorf("a listing of %d objects: %s is gone", n, want)
 			}
 		}
-		if got := dangers(b.catalog().Timeline); len(got) > 0 {
+		if got := dangers(b.Catalog(prefix).Timeline); len(got) > 0 {
 			t.Errorf("a listing of %d objects: %s", n, got)
 		}
 	}
@@ -372,7 +373,7 @@ func TestALineageGoesOnlyWhenANewerOneIsRestorable(t *testing.T) {
 		b.put(n, "b", store.PutOptions{})
 	}
 	collect(t, New(b, b, b.options(keepOne)))
-	if got := windows(b.catalog().Timeline); !slices.Contains(got, "lineage a 10-30") {
+	if got := enginetest.Windows(b.Catalog(prefix).Timeline); !slices.Contains(got, "lineage a 10-30") {
 		t.Errorf("restorable is %q, want lineage a", got)
 	}
 }

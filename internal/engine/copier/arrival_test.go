@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/engine/fetch"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
@@ -74,7 +75,7 @@ func TestAManifestThatVanishesIsWrittenFromWhatWasRead(t *testing.T) {
 	if _, err := c.Execute(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"lineage a 10-10"}, windows(to.timeline(newHome))); diff != "" {
+	if diff := cmp.Diff([]string{"lineage a 10-10"}, enginetest.Windows(to.timeline(newHome))); diff != "" {
 		t.Errorf("restorable (-want +got):\n%s", diff)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -43,11 +42,11 @@ func TestEverythingRestorableArrivesWithItsManifests(t *testing.T) {
 					o := from.options()
 					o.Verify = verify
 					r := mustRun(t, newCopier(t, from.Memory, wrap(to), o))
-					if diff := cmp.Diff(withManifests(streams...), to.keys(newHome)); diff != "" {
+					if diff := cmp.Diff(enginetest.WithManifests(streams...), to.keys(newHome)); diff != "" {
 						t.Errorf("what arrived (-want +got):\n%s", diff)
 					}
 					to.wantCopies(streams...)
-					if diff := cmp.Diff(windows(from.timeline(oldHome)), windows(to.timeline(newHome))); diff != "" {
+					if diff := cmp.Diff(enginetest.Windows(from.timeline(oldHome)), enginetest.Windows(to.timeline(newHome))); diff != "" {
 						t.Errorf("restorable (-source +destination):\n%s", diff)
 					}
 					for _, i := range r.Items {
@@ -93,7 +92,7 @@ func TestAFinalFullIsNotFinalAtTheDestination(t *testing.T) {
 	from.Lose(store.Version{Key: v2(oldHome, "Manifest-"+name)})
 	from.raw(v2(oldHome, "Manifest-"+name), m)
 	mustRun(t, newCopier(t, from.Memory, to.Memory, from.options()))
-	if diff := cmp.Diff(withManifests(plain(name)), to.keys(newHome)); diff != "" {
+	if diff := cmp.Diff(enginetest.WithManifests(plain(name)), to.keys(newHome)); diff != "" {
 		t.Errorf("what arrived (-want +got):\n%s", diff)
 	}
 	key := v2(newHome, "Manifest-"+plain(name))
@@ -108,7 +107,7 @@ func TestAFinalFullIsNotFinalAtTheDestination(t *testing.T) {
 	if fields["snapshot"] != plain(name) || fields["future"] == nil || fields["etcdVersion"] != "3.6.16" {
 		t.Errorf("the manifest says %v", fields)
 	}
-	if got := windows(to.timeline(newHome)); !slices.Equal(got, []string{"lineage a 10-10"}) {
+	if got := enginetest.Windows(to.timeline(newHome)); !slices.Equal(got, []string{"lineage a 10-10"}) {
 		t.Errorf("restorable is %q", got)
 	}
 }
@@ -142,7 +141,7 @@ func TestOnlyWhatTheFiltersLetThroughIsCopied(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			from, to := source(t, storetest.S3Like(), lineageA), newBucket(t, storetest.S3Like())
-			from.clock.Advance(3 * 24 * time.Hour) // a day after the last full
+			from.Clock.Advance(3 * 24 * time.Hour) // a day after the last full
 			o := from.options()
 			o.MaxBackups, o.MaxAge = c.backups, c.age
 			cop := newCopier(t, from.Memory, to.Memory, o)
@@ -159,7 +158,7 @@ func TestOnlyWhatTheFiltersLetThroughIsCopied(t *testing.T) {
 			if _, err := cop.Execute(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(withManifests(c.want...), to.keys(newHome)); diff != "" {
+			if diff := cmp.Diff(enginetest.WithManifests(c.want...), to.keys(newHome)); diff != "" {
 				t.Errorf("what arrived (-want +got):\n%s", diff)
 			}
 		})
@@ -199,7 +198,7 @@ func TestWhatCannotBeRestoredStaysBehindAndIsNamed(t *testing.T) {
 	if _, err := c.Execute(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(withManifests(full(10, 1), delta(11, 20, 2), delta(21, 30, 4)), to.keys(newHome)); diff != "" {
+	if diff := cmp.Diff(enginetest.WithManifests(full(10, 1), delta(11, 20, 2), delta(21, 30, 4)), to.keys(newHome)); diff != "" {
 		t.Errorf("what arrived (-want +got):\n%s", diff)
 	}
 	want := []Left{
@@ -219,7 +218,7 @@ func TestLineagesStayApart(t *testing.T) {
 	from, to := source(t, storetest.S3Like(), lineageA), newBucket(t, storetest.S3Like())
 	from.fill(oldHome, lineageB, full(36, 3000), delta(37, 45, 3010))
 	mustRun(t, newCopier(t, from.Memory, to.Memory, from.options()))
-	if diff := cmp.Diff([]string{"lineage b 36-45", "lineage a 10-60"}, windows(to.timeline(newHome))); diff != "" {
+	if diff := cmp.Diff([]string{"lineage b 36-45", "lineage a 10-60"}, enginetest.Windows(to.timeline(newHome))); diff != "" {
 		t.Errorf("restorable (-want +got):\n%s", diff)
 	}
 	// Counting starts with the newest lineage.
@@ -227,7 +226,7 @@ func TestLineagesStayApart(t *testing.T) {
 	o := from.options()
 	o.MaxBackups = 2
 	mustRun(t, newCopier(t, from.Memory, to.Memory, o))
-	if diff := cmp.Diff([]string{"lineage b 36-45", "lineage a 40-60"}, windows(to.timeline(newHome))); diff != "" {
+	if diff := cmp.Diff([]string{"lineage b 36-45", "lineage a 40-60"}, enginetest.Windows(to.timeline(newHome))); diff != "" {
 		t.Errorf("of two fulls, restorable (-want +got):\n%s", diff)
 	}
 }
@@ -299,12 +298,12 @@ func TestThePlanAndTheReportArePrinted(t *testing.T) {
 	if err := p.WriteTable(&text); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "plan.txt", text.Bytes())
+	enginetest.Golden(t, "plan.txt", text.Bytes(), *update)
 	b, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "plan.json", append(b, '\n'))
+	enginetest.Golden(t, "plan.json", append(b, '\n'), *update)
 	r, err := c.Execute(t.Context(), p)
 	if !errors.Is(err, ErrConflict) {
 		t.Errorf("Execute = %v, want ErrConflict", err)
@@ -313,22 +312,5 @@ func TestThePlanAndTheReportArePrinted(t *testing.T) {
 	if err := r.WriteTable(&text); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "report.txt", text.Bytes())
-}
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
+	enginetest.Golden(t, "report.txt", text.Bytes(), *update)
 }

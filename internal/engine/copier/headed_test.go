@@ -31,7 +31,7 @@ func TestNativeDeltasAreProvenByTheirHeaders(t *testing.T) {
 					t.Errorf("read back: %+v", i)
 				}
 			}
-			if got := windows(to.timeline(newHome)); len(got) != 1 || !strings.HasSuffix(got[0], "204-871") {
+			if got := enginetest.Windows(to.timeline(newHome)); len(got) != 1 || !strings.HasSuffix(got[0], "204-871") {
 				t.Errorf("the copy is restorable to %v", got)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/engine/fetch"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
@@ -68,7 +69,7 @@ func TestACopyKilledAtAnyStepIsRestorableAndContinues(t *testing.T) {
 						if _, err := attempt(from, to, 0, state); err != nil {
 							t.Fatalf("dead at step %d with %d objects copied, and run again: %v", step, before, err)
 						}
-						if diff := cmp.Diff(withManifests(append(slices.Clone(names), full(60, 3000))...), to.keys(newHome)); diff != "" {
+						if diff := cmp.Diff(enginetest.WithManifests(append(slices.Clone(names), full(60, 3000))...), to.keys(newHome)); diff != "" {
 							t.Errorf("dead at step %d and run again, what arrived (-want +got):\n%s", step, diff)
 						}
 						to.wantCopies(append(slices.Clone(names), full(60, 3000))...)
@@ -115,7 +116,7 @@ func TestALostResponseIsSettledByReadingBack(t *testing.T) {
 				f.Inject(storetest.LoseResponse().On(lost, "/v2/"+streams[0]), storetest.LoseResponse().On(storetest.OpPut, "Manifest-"+streams[1]))
 				mustRun(t, newCopier(t, from.Memory, f, from.options()))
 				to.wantCopies(streams...)
-				if diff := cmp.Diff(withManifests(streams...), to.keys(newHome)); diff != "" {
+				if diff := cmp.Diff(enginetest.WithManifests(streams...), to.keys(newHome)); diff != "" {
 					t.Errorf("what arrived (-want +got):\n%s", diff)
 				}
 			})
@@ -142,7 +143,7 @@ func TestAThrottledCopyEndsWithoutGapsAndContinues(t *testing.T) {
 		t.Errorf("copy = %v, want ErrThrottled", err)
 	}
 	// The rest of the stream is left out, the next streams are not.
-	if diff := cmp.Diff(withManifests(slices.Concat(streams[:1], streams[3:])...), to.keys(newHome)); diff != "" {
+	if diff := cmp.Diff(enginetest.WithManifests(slices.Concat(streams[:1], streams[3:])...), to.keys(newHome)); diff != "" {
 		t.Errorf("what arrived (-want +got):\n%s", diff)
 	}
 	if r.Items[2].State != None || !strings.Contains(r.Items[2].Why, streams[1]) {

@@ -65,7 +65,7 @@ func TestWaitingLooksEveryFifteenSecondsUntilTheTimeout(t *testing.T) {
 	var pauses []time.Duration
 	o.Wait = func(_ context.Context, d time.Duration) error {
 		pauses = append(pauses, d)
-		from.clock.Advance(d)
+		from.Clock.Advance(d)
 		return nil
 	}
 	c := newCopier(t, f, to.Memory, o)
@@ -93,7 +93,7 @@ func TestWaitingWithoutATimeoutGoesOnThroughAnOutage(t *testing.T) {
 		if looks++; looks == 500 {
 			from.put(oldHome, final(60, 3000), lineageA)
 		}
-		from.clock.Advance(d)
+		from.Clock.Advance(d)
 		return nil
 	}
 	w, err := newCopier(t, f, to.Memory, o).WaitForFinal(t.Context(), 0)

@@ -1,191 +1,106 @@
-// Package enginetest has buckets with one known History, in the forms in which it can be stored,
-// for the tests of the engine. It imports testing and is no part of the product.
 package enginetest
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
+	"github.com/google/go-cmp/cmp"
 
 	"druid.internal/druid/internal/backup/snapshot"
-	"druid.internal/druid/internal/etcd/codec"
-	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/store/storetest"
 )
 
-// Prefix is the store Prefix of every bucket here.
-const Prefix = "ns--uid/etcd-main"
+// Start is when the clocks of buckets begin.
+var Start = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 
-// fixturePath is where the bucket of the original lies, from any package of the module.
-func fixturePath(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		path := filepath.Join(dir, "testdata", "upstream-bucket-gzip")
-		if _, err := os.Stat(path); err == nil {
-			return path
+// Bucket is a bucket in memory whose clock the local one agrees with.
+type Bucket struct {
+	*storetest.Memory
+	T     *testing.T
+	Clock *storetest.Clock
+}
+
+// NewBucket makes an empty one.
+func NewBucket(t *testing.T, p storetest.Profile) Bucket {
+	clock := storetest.NewClock(Start)
+	p.Now = clock.Now
+	return Bucket{storetest.NewMemory(p), t, clock}
+}
+
+// FullName and DeltaName name a snapshot taken so many minutes after Start.
+func FullName(last, minute int) string { return minuteName(snapshot.Full, 0, last, minute) }
+
+// DeltaName names a delta; see FullName.
+func DeltaName(first, last, minute int) string {
+	return minuteName(snapshot.Delta, first, last, minute)
+}
+
+func minuteName(kind snapshot.Kind, first, last, minute int) string {
+	return snapshot.Name{Kind: kind, Start: snapshot.Revision(first), Last: snapshot.Revision(last),
+		Created: Start.Add(time.Duration(minute) * time.Minute).Unix(), Compression: snapshot.Gzip}.String()
+}
+
+// Streams are three fulls with their deltas, a day apart.
+var Streams = []string{
+	FullName(10, 0), DeltaName(11, 20, 10), DeltaName(21, 30, 20),
+	FullName(30, 1440), DeltaName(31, 40, 1450),
+	FullName(40, 2880), DeltaName(41, 50, 2890), DeltaName(51, 60, 2900),
+}
+
+// WithManifests are the names with those of their manifests, as a listing sorts them.
+func WithManifests(names ...string) []string {
+	var all []string
+	for _, n := range names {
+		all = append(all, n, "Manifest-"+n)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Catalog is what is below prefix.
+func (b Bucket) Catalog(prefix string) *catalog.Catalog {
+	b.T.Helper()
+	c, err := catalog.Read(b.T.Context(), b.Memory, prefix, catalog.Options{})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return c
+}
+
+// Windows are the revisions that can be restored, for each lineage.
+func Windows(t timeline.Timeline) []string {
+	var all []string
+	for _, l := range t.Lineages {
+		for _, w := range l.Windows() {
+			all = append(all, fmt.Sprintf("%s %d-%d", timeline.Title(l.ID), w.From, w.To))
 		}
 	}
-	t.Fatal("the fixtures are in no directory above this one", err)
-	return ""
+	return all
 }
 
-// The snapshots of a native bucket, and their lineage.
-var (
-	Full204  = MustName("Full-00000000-00000204-1795164950.zst")
-	Delta856 = MustName("Incr-00000205-00000856-1795164959.zst")
-	Delta871 = MustName("Incr-00000857-00000871-1795164965.zst")
-	History  = snapshot.Lineage{ID: "0123456789abcdef0123456789abcdef"}
-)
-
-// MustName parses a snapshot's name.
-func MustName(s string) snapshot.Name {
-	n, err := snapshot.ParseName(s)
-	if err != nil {
-		panic(err)
-	}
-	return n
-}
-
-// Key is where a snapshot lies.
-func Key(n snapshot.Name) string { return snapshot.SnapshotKey(Prefix, n).String() }
-
-// WantHash is the HashKV of the whole History, as etcd told it.
-func WantHash(t *testing.T) uint32 {
+// Golden compares got with testdata/FILE, which update rewrites.
+func Golden(t *testing.T, file string, got []byte, update bool) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(fixturePath(t), "expected.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var e struct{ HashKV uint32 }
-	if err := json.Unmarshal(b, &e); err != nil || e.HashKV == 0 {
-		t.Fatal("no hash in expected.json", err)
-	}
-	return e.HashKV
-}
-
-// Original is a bucket as the original left it.
-func Original(t *testing.T) *storetest.Memory {
-	t.Helper()
-	m := storetest.NewMemory(storetest.S3Like())
-	dir := filepath.Join(fixturePath(t), "ns--uid/etcd-main/v2")
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
+	path := filepath.Join("testdata", file)
+	if update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		Put(t, m, Prefix+"/v2/"+e.Name(), b)
-	}
-	return m
-}
-
-// Native is the same data as this project writes it: a full with a manifest and two deltas.
-func Native(t *testing.T) *storetest.Memory {
-	t.Helper()
-	m := storetest.NewMemory(storetest.S3Like())
-	base := readFixture(t, "Full-00000000-00000204-1795164950.gz")
-	unpacked, err := codec.Decompress(bytes.NewReader(base), snapshot.Gzip)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := io.ReadAll(unpacked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed, err := codec.Compress(bytes.NewReader(content), snapshot.Zstd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored, err := io.ReadAll(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	Put(t, m, Key(Full204), stored)
-	manifest := snapshot.Manifest{Version: 1, Snapshot: Full204.String(), Lineage: History, Digest: sha256.Sum256(stored),
-		Size: int64(len(stored)), ContentSize: int64(len(content)), LastRevision: 204, Latest: Full204.CreatedAt()}
-	Put(t, m, snapshot.SnapshotKey(Prefix, Full204).Manifest().String(), manifest.Encode())
-	previous := manifest.Digest
-	previous = putDelta(t, m, "Incr-00000205-00000856-1795164959.gz", Delta856, previous)
-	putDelta(t, m, "Incr-00000857-00000871-1795164965.gz", Delta871, previous)
-	return m
-}
-
-func readFixture(t *testing.T, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(fixturePath(t), Prefix, "v2", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// Put stores content under key.
-func Put(t *testing.T, s store.Store, key string, content []byte) {
-	t.Helper()
-	if _, err := s.Put(context.Background(), key, bytes.NewReader(content), store.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// putDelta writes a delta of the original anew in the native form.
-func putDelta(t *testing.T, s store.Store, file string, name snapshot.Name, previous snapshot.Digest) snapshot.Digest {
-	t.Helper()
-	r, err := codec.NewDeltaReader(bytes.NewReader(readFixture(t, file)), snapshot.Gzip, codec.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var events []*mvccpb.Event
-	var received time.Time
-	for {
-		b, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		for _, rec := range b.Records {
-			e := &mvccpb.Event{Kv: &mvccpb.KeyValue{}}
-			if err := e.Kv.Unmarshal(rec.Value); err != nil {
-				t.Fatal(err)
-			}
-			e.Kv.ModRevision = int64(rec.Main)
-			if rec.Tombstone {
-				e.Type = mvccpb.DELETE
-			}
-			events = append(events, e)
-			received = time.Unix(0, rec.Received)
-		}
 	}
-	d, err := codec.NewDelta(codec.DeltaOptions{First: name.Start, SpillDir: t.TempDir()})
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Append(received, events); err != nil {
-		t.Fatal(err)
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s changed (-want +got), go test -update accepts it:\n%s", path, diff)
 	}
-	sealed, err := d.Seal(name.CreatedAt(), snapshot.Manifest{Lineage: History, Previous: previous})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sealed.Close()
-	if sealed.Name != name {
-		t.Fatalf("sealed as %s, want %s", sealed.Name, name)
-	}
-	if _, err := s.Put(context.Background(), Key(name), sealed.Reader(), store.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	return sealed.Manifest.Digest
 }
