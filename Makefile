@@ -11,8 +11,10 @@ export DRUID_TEST_CACHE := $(CACHE)
 GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
-# Test servers that the suites of the test module start.
-SERVERS = minio etcd ceph rclone fake-gcs-server azurite
+# Test servers that the suites of the test module start. The demonstration needs the first two
+# alone, which takes neither root nor Node.js.
+BASIC_SERVERS = minio etcd
+SERVERS = $(BASIC_SERVERS) ceph rclone fake-gcs-server azurite
 
 say = @printf '\n==> %s\n' "$(1)"
 
@@ -30,14 +32,19 @@ build: ## build the programs into bin/
 demo: demo-data ## back up a real etcd into locked storage, lose it, restore it, prove it
 
 .PHONY: demo-data
-demo-data: build servers ## the same without Kubernetes
+demo-data: build basic-servers ## the same without Kubernetes
 	$(call say,the demonstration)
 	@cd test && $(GO) run ./cmd/demo -etcdbrctl ../bin/etcdbrctl
 
 .PHONY: servers
-servers: ## build the test servers that are missing (MinIO takes a few minutes, once)
+servers: ## install the test servers that are missing (MinIO takes a few minutes, once; Ceph needs root)
 	$(call say,test servers in $(CACHE))
 	@cd test && $(GO) run ./cmd/stores install $(SERVERS)
+
+.PHONY: basic-servers
+basic-servers:
+	$(call say,test servers in $(CACHE))
+	@cd test && $(GO) run ./cmd/stores install $(BASIC_SERVERS)
 
 .PHONY: test
 test: build servers ## everything that must pass, on real servers
