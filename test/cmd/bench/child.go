@@ -62,7 +62,7 @@ func (p program) measure(ctx context.Context) (r run, err error) {
 	var stdout bytes.Buffer
 	stderr := &watched{until: p.until, seen: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
-	busy, ours, began := busyTime(), childrenTime(), time.Now()
+	busy, ours, began := busyTime(), ourTime(), time.Now()
 	if err := cmd.Start(); err != nil {
 		return run{}, err
 	}
@@ -93,7 +93,7 @@ func (p program) measure(ctx context.Context) (r run, err error) {
 		r.wall = time.Since(began)
 	}
 	r.count(cmd.Process.Pid)
-	others := (busyTime() - busy) - (childrenTime() - ours)
+	others := (busyTime() - busy) - (ourTime() - ours)
 	r.others = max(0, others.Seconds()/time.Since(began).Seconds()/float64(runtime.NumCPU()))
 	err = cmd.Wait()
 	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()

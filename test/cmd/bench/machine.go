@@ -93,9 +93,10 @@ func busyTime() time.Duration {
 
 const tick = 10 * time.Millisecond // USER_HZ, on every architecture that Go runs on
 
-// childrenTime is the processor time so far of the processes that this one started and that are
-// not buried yet: the measured program and the servers it works with.
-func childrenTime() (total time.Duration) {
+// ourTime is the processor time so far of this process, which serves some of the fakes, and of
+// those it started that are not buried yet: the measured program and the servers it works with.
+func ourTime() (total time.Duration) {
+	total = cpuTime()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return 0

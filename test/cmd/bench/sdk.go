@@ -12,6 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	osssdk "github.com/aliyun/alibabacloud-oss-go-sdk-v2/oss"
+	osscredentials "github.com/aliyun/alibabacloud-oss-go-sdk-v2/oss/credentials"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
@@ -52,6 +54,13 @@ func (r remote) blobClient(key string) (*blockblob.Client, error) {
 		&blockblob.ClientOptions{ClientOptions: policy.ClientOptions{Transport: &http.Client{Transport: r.transport()}}})
 }
 
+func (r remote) ossClient() *osssdk.Client {
+	return osssdk.NewClient(&osssdk.Config{
+		Endpoint: &r.Endpoint, UsePathStyle: osssdk.Ptr(true), HttpClient: &http.Client{Transport: r.transport()},
+		SignatureVersion: osssdk.Ptr(osssdk.SignatureVersionV1), CredentialsProvider: osscredentials.NewStaticCredentialsProvider(r.User, r.Key),
+	})
+}
+
 func (r remote) swiftClient() *swiftsdk.Connection {
 	return &swiftsdk.Connection{AuthVersion: 1, AuthUrl: r.Endpoint, UserName: r.User, ApiKey: r.Key, Transport: r.transport()}
 }
@@ -87,6 +96,9 @@ func (r remote) sdkUpload(ctx context.Context, key string, body io.Reader) error
 			return err
 		}
 		return f.Close()
+	case "OSS":
+		_, err := r.ossClient().NewUploader().UploadFrom(ctx, &osssdk.PutObjectRequest{Bucket: &r.Bucket, Key: &key}, body)
+		return err
 	}
 	return fmt.Errorf("unknown provider %q", r.Provider)
 }
@@ -118,6 +130,12 @@ func (r remote) sdkDownload(ctx context.Context, key string) (io.ReadCloser, err
 	case "Swift":
 		f, _, err := r.swiftClient().ObjectOpen(ctx, r.Bucket, key, false, nil)
 		return f, err
+	case "OSS":
+		out, err := r.ossClient().GetObject(ctx, &osssdk.GetObjectRequest{Bucket: &r.Bucket, Key: &key})
+		if err != nil {
+			return nil, err
+		}
+		return out.Body, nil
 	}
 	return nil, fmt.Errorf("unknown provider %q", r.Provider)
 }

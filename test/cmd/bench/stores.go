@@ -13,6 +13,7 @@ import (
 
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/test/stores"
+	"druid.internal/druid/test/stores/ossfake"
 )
 
 // The sizes of the work with stores.
@@ -31,6 +32,7 @@ var remotes = []struct {
 	{"GCS", "fake-gcs-server", startGCS},
 	{"ABS", "Azurite", startAzure},
 	{"Swift", "Ceph", startSwift},
+	{"OSS", "our fake", startOSS},
 }
 
 func measureStores(ctx context.Context, b *bench) (*result, error) {
@@ -101,6 +103,7 @@ func (r remote) put(ctx context.Context, key string, size int64) error {
 	if err != nil {
 		return err
 	}
+	defer s.CloseIdle()
 	_, err = s.Put(ctx, key, newNoise(size), store.PutOptions{})
 	return err
 }
@@ -111,6 +114,7 @@ func (r remote) fill(ctx context.Context, count int) error {
 	if err != nil {
 		return err
 	}
+	defer s.CloseIdle()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
 	for i := range count {
@@ -196,4 +200,19 @@ func startSwift(ctx context.Context) (streams, listing remote, stop func() error
 		}
 	}
 	return r, l, c.Stop, nil
+}
+
+func startOSS(context.Context) (streams, listing remote, stop func() error, err error) {
+	s, err := ossfake.Start(ossfake.Options{})
+	if err != nil {
+		return remote{}, remote{}, nil, err
+	}
+	r := remote{Provider: "OSS", Endpoint: s.Endpoint, CA: s.CA.PEM, Bucket: "streams", User: s.AccessKeyID, Key: s.AccessKeySecret}
+	l := r.beside("listing")
+	for _, bucket := range []string{r.Bucket, l.Bucket} {
+		if err := s.CreateBucket(bucket, ossfake.Plain, 1); err != nil {
+			return r, l, nil, errors.Join(err, s.Stop())
+		}
+	}
+	return r, l, s.Stop, nil
 }

@@ -12,6 +12,7 @@ import (
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/azure"
 	"druid.internal/druid/internal/store/gcs"
+	"druid.internal/druid/internal/store/oss"
 	"druid.internal/druid/internal/store/s3"
 	"druid.internal/druid/internal/store/swift"
 	"druid.internal/druid/test/stores"
@@ -36,11 +37,15 @@ func (r remote) String() string {
 	return string(b)
 }
 
-// open is the product's own way to the bucket.
-func (r remote) open(ctx context.Context) (interface {
+// provider is what all providers of the product are.
+type provider interface {
 	store.Store
 	store.Deleter
-}, error) {
+	CloseIdle()
+}
+
+// open is the product's own way to the bucket.
+func (r remote) open(ctx context.Context) (provider, error) {
 	switch r.Provider {
 	case "S3":
 		return s3.New(ctx, s3.Options{Bucket: r.Bucket, Endpoint: r.Endpoint, Region: r.Region, TrustedCAs: r.CA,
@@ -53,6 +58,9 @@ func (r remote) open(ctx context.Context) (interface {
 	case "Swift":
 		return swift.New(ctx, swift.Options{Container: r.Bucket, AuthURL: r.Endpoint, TrustedCAs: r.CA,
 			Credentials: func() (swift.Credentials, error) { return swift.Credentials{UserName: r.User, Password: r.Key}, nil }})
+	case "OSS":
+		return oss.New(ctx, oss.Options{Bucket: r.Bucket, Endpoint: r.Endpoint, TrustedCAs: r.CA,
+			Keys: func() (oss.Keys, error) { return oss.Keys{AccessKeyID: r.User, AccessKeySecret: r.Key}, nil }})
 	}
 	return nil, fmt.Errorf("unknown provider %q", r.Provider)
 }
@@ -177,6 +185,7 @@ func (r remote) forget(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+	defer s.CloseIdle()
 	o, err := s.Stat(ctx, store.Version{Key: key})
 	if err != nil {
 		return err
