@@ -18,10 +18,9 @@ func (a *app) compactCommand() *cobra.Command {
 		from            storeFlags
 		packing         compressionFlags
 		out             outputFlag
-		memory          bytesFlag
+		limits          replayFlags
 		mode, retention string
 		lineage         targetFlags
-		scratch         string
 		fetchers        int
 	)
 	cmd := &cobra.Command{
@@ -39,27 +38,20 @@ there is nothing to do.`,
 			if err != nil {
 				return err
 			}
-			if _, err := lineage.target(); err != nil {
-				return err
-			}
-			b, err := a.openBackup(cmd.Context(), from)
+			b, err := a.openReplay(cmd.Context(), from, lineage, limits)
 			if err != nil {
 				return err
 			}
-			p := newProgress(a.sys.err, a.log)
-			removeScratch, err := makeScratch(scratch)
-			if err != nil {
+			if err := b.prepare(limits); err != nil {
 				return err
 			}
-			defer removeScratch()
-			limitMemory(int64(memory))
+			defer b.release()
 			res, err := compactor.Compact(cmd.Context(), compactor.Request{
-				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Lineage: lineage.lineageID(), AcceptLossTo: snapshot.Revision(lineage.acceptLossTo),
-					Ranges: from.parallelUploads, ReadAhead: readAhead(int64(memory)), Progress: p.report, Log: a.log},
+				From: b.from,
 				Into: b.store, Prefix: from.prefix, Keep: keep, Compression: compression,
-				ScratchDir: scratch, MemoryLimit: int64(memory), Parallel: fetchers, Writer: writer(), Now: time.Now,
+				ScratchDir: limits.scratch, MemoryLimit: int64(limits.memory), Parallel: fetchers, Writer: writer(), Now: time.Now,
 			})
-			p.end()
+			b.shown.end()
 			if err != nil {
 				return b.withFindings(err)
 			}
@@ -75,9 +67,8 @@ there is nothing to do.`,
 	flags.Int64Var(&lineage.acceptLossTo, "accept-loss-to", 0, "allow the result to end before the newest known revision, but not before this one")
 	flags.StringVar(&lineage.lineage, "lineage", "", "compact this lineage instead of the newest; `unnamed` for snapshots without one")
 	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }
-	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
+	limits.add(flags)
 	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; each takes about 10 MB")
-	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "directory with room for one database, made if need be; default: the system's temporary directory")
 	acceptWithoutEffect(flags, "no etcd runs during a compaction", "max-txn-ops", "max-request-bytes", "max-call-send-message-size", "embedded-etcd-quota-bytes",
 		"etcd-connection-timeout", "etcd-snapshot-timeout", "etcd-defrag-timeout", "data-dir", "defragment")
 	acceptWithoutEffect(flags, "snapshot leases are replaced by what the sidecar reports", "full-snapshot-lease-name", "delta-snapshot-lease-name", "enable-snapshot-lease-renewal", "metrics-scrape-wait-duration")

@@ -22,7 +22,7 @@ func (a *app) restoreCommand() *cobra.Command {
 		cluster    clusterFlags
 		out        outputFlag
 		bump       bumpFlag
-		memory     bytesFlag
+		limits     replayFlags
 		quota      int64
 		overwrite  bool
 		history    bool
@@ -30,7 +30,6 @@ func (a *app) restoreCommand() *cobra.Command {
 		dryRun     bool
 		fetchers   int
 		newLineage string
-		scratch    string
 	)
 	cmd := &cobra.Command{
 		Use:   "restore",
@@ -44,8 +43,7 @@ with --overwrite, and kept aside until then.`,
 		Example: `  etcdbrctl restore --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main \
       --data-dir=/var/etcd/new --to-time=2026-11-20T10:00:00Z`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			t, err := target.target()
-			if err != nil {
+			if _, err := target.target(); err != nil { // what was mistyped is said first
 				return err
 			}
 			switch {
@@ -71,20 +69,17 @@ with --overwrite, and kept aside until then.`,
 			if refusal != nil && !dryRun {
 				return refusal
 			}
-			b, err := a.openBackup(cmd.Context(), from)
+			b, err := a.openReplay(cmd.Context(), from, target, limits)
 			if err != nil {
 				return err
 			}
-			p := newProgress(a.sys.err, a.log)
 			q := restorer.Request{
-				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Target: t, Lineage: target.lineageID(),
-					AcceptLossTo: snapshot.Revision(target.acceptLossTo), Ranges: from.parallelUploads, ReadAhead: readAhead(int64(memory)), Progress: p.report, Log: a.log},
-				KeepHistory: history, Bump: bump.Bump, LastKnown: snapshot.Revision(target.lastKnown),
+				From: b.from, KeepHistory: history, Bump: bump.Bump, LastKnown: snapshot.Revision(target.lastKnown),
 				Dir: cluster.dataDir, Overwrite: overwrite, Member: membership, NewLineage: lineage,
-				QuotaBytes: quota, MemoryLimit: int64(memory), ScratchDir: scratch, Parallel: fetchers,
+				QuotaBytes: quota, MemoryLimit: int64(limits.memory), ScratchDir: limits.scratch, Parallel: fetchers,
 			}
 			q.Replanned = func(reason string, next restorer.Plan) {
-				p.end()
+				b.shown.end()
 				fmt.Fprintf(a.sys.err, "\n%s\nplanning again:\n%s\n", reason, next)
 			}
 			plan, err := restorer.Decide(q)
@@ -98,14 +93,12 @@ with --overwrite, and kept aside until then.`,
 				return out.print(a.sys.out, newPlanView(plan), func(w io.Writer) error { _, err := io.WriteString(w, plan.String()); return err })
 			}
 			fmt.Fprintf(a.sys.err, "%s\n", plan)
-			removeScratch, err := makeScratch(scratch)
-			if err != nil {
+			if err := b.prepare(limits); err != nil {
 				return err
 			}
-			defer removeScratch()
-			limitMemory(int64(memory))
+			defer b.release()
 			res, err := restorer.Run(cmd.Context(), q, plan)
-			p.end()
+			b.shown.end()
 			if err != nil {
 				return b.withFindings(err)
 			}
@@ -122,10 +115,9 @@ with --overwrite, and kept aside until then.`,
 	flags.Var(&bump, "bump-revision", "raise the revision afterwards, so that watchers list again instead of going back in time: 0, a number, or auto")
 	flags.BoolVar(&compacted, "mark-compacted", true, "with --bump-revision: mark everything before the bump as compacted")
 	flags.Int64Var(&target.lastKnown, "last-known-revision", 0, "for --bump-revision=auto: a revision known to have existed beyond what the bucket tells")
-	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
 	flags.Int64Var(&quota, "embedded-etcd-quota-bytes", 8<<30, "backend quota of the etcd that will run on it: a NOSPACE alarm is cleared when the result is smaller")
 	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; each takes about 10 MB")
-	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "directory for unpacked and spilled data, made if need be; default: beside the data directory")
+	limits.addWith(flags, "directory for unpacked and spilled data, made if need be; default: beside the data directory")
 	flags.StringVar(&newLineage, "new-lineage", "", "id of the history that begins here, 32 hexadecimal digits; default: a new one. The same for every member of a cluster")
 	flags.BoolVar(&dryRun, "dry-run", false, "print the plan and stop")
 	acceptWithoutEffect(flags, "nothing is sent to an etcd while restoring", "max-txn-ops", "max-request-bytes", "max-call-send-message-size")

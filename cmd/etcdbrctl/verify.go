@@ -9,19 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"druid.internal/druid/internal/backup/restoreplan"
-	"druid.internal/druid/internal/backup/snapshot"
-	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/engine/verifier"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
 	var (
-		from    storeFlags
-		target  targetFlags
-		out     outputFlag
-		memory  bytesFlag
-		all     bool
-		scratch string
+		from   storeFlags
+		target targetFlags
+		out    outputFlag
+		limits replayFlags
+		all    bool
 	)
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -32,30 +29,21 @@ The newest chain (or the one of --to-revision, --to-time, --snapshot) is replaye
 would: digests, trailer, no gap, every key's history, every page, HashKV where etcd told it.
 The result is thrown away; room for one database is needed meanwhile.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			t, err := target.target()
-			if err != nil {
-				return err
-			}
 			if all && (target.revision != 0 || target.time != "" || target.snapshot != "") {
 				return &usageError{fmt.Errorf("--all contradicts --to-revision, --to-time and --snapshot")}
 			}
-			b, err := a.openBackup(cmd.Context(), from)
+			b, err := a.openReplay(cmd.Context(), from, target, limits)
 			if err != nil {
 				return err
 			}
-			p := newProgress(a.sys.err, a.log)
-			removeScratch, err := makeScratch(scratch)
-			if err != nil {
+			if err := b.prepare(limits); err != nil {
 				return err
 			}
-			defer removeScratch()
-			limitMemory(int64(memory))
+			defer b.release()
 			report, err := verifier.Verify(cmd.Context(), verifier.Request{
-				From: replay.Options{Store: b.store, Timeline: b.catalog.Timeline, Target: t, Lineage: target.lineageID(),
-					AcceptLossTo: snapshot.Revision(target.acceptLossTo), Ranges: from.parallelUploads, ReadAhead: readAhead(int64(memory)), Progress: p.report, Log: a.log},
-				All: all, ScratchDir: scratch, MemoryLimit: int64(memory), Verified: func(verifier.Chain) { p.end() },
+				From: b.from, All: all, ScratchDir: limits.scratch, MemoryLimit: int64(limits.memory), Verified: func(verifier.Chain) { b.shown.end() },
 			})
-			p.end()
+			b.shown.end()
 			var loss *restoreplan.LossError
 			if errors.As(err, &loss) { // refused when restoring; here it is the answer
 				return fmt.Errorf("%w: %w", verifier.ErrBroken, b.withFindings(err))
@@ -74,8 +62,7 @@ The result is thrown away; room for one database is needed meanwhile.`,
 	target.add(cmd)
 	out.add(flags)
 	flags.BoolVar(&all, "all", false, "verify every full of every lineage, each with the deltas up to the next good one")
-	flags.Var(&memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
-	flags.StringVar(&scratch, "restoration-temp-snapshots-dir", "", "directory with room for one database, made if need be; default: the system's temporary directory")
+	limits.add(flags)
 	return cmd
 }
 
