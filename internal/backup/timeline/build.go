@@ -242,6 +242,9 @@ func (b *builder) judge(s *Snapshot, m *snapshot.Manifest, contents, markers int
 		}
 		b.find(Marker, severity, id, s.Ref, "%s has a delete marker, which hides nothing here", name)
 	}
+	if s.Hidden {
+		b.find(Hidden, Warning, id, s.Ref, "%s was deleted by its name, which hides nothing here: its versions are there", name)
+	}
 	if m != nil && len(s.candidates) == 0 {
 		s.Problem = "its bytes are not the ones its manifest describes"
 		b.find(DigestMismatch, Danger, id, s.Ref, "%s is not used: %s", name, s.Problem)

@@ -14,6 +14,7 @@ const (
 	Duplicate       Code = "duplicate"        // two objects claim the same content
 	Versions        Code = "versions"         // a key has several versions: somebody overwrote, or an upload was repeated
 	Marker          Code = "marker"           // a delete marker hides a key from readers without versions
+	Hidden          Code = "hidden"           // a key was deleted by its name in a store without markers: versions are there, none is current
 	Gone            Code = "gone"             // of a key only delete markers are left
 	ForeignObject   Code = "foreign"          // an object whose key is not of this layout
 	ProbeLeft       Code = "probe"            // what "store probe" wrote and the store's lock does not let go yet

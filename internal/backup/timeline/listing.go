@@ -28,6 +28,7 @@ type Object struct {
 	Modified time.Time // when the version was created, by the store's clock
 	Marker   bool      // a delete marker: it has no content
 	Latest   bool      // what a reader without versions would see
+	Hidden   bool      // the key has neither a version nor a marker that is the latest
 	Excluded bool      // tagged x-etcd-snapshot-exclude
 
 	// Digest of the stored bytes where somebody measured it or the store told; zero: unknown.
@@ -44,6 +45,7 @@ type StoredManifest struct {
 	Version  string
 	Modified time.Time
 	Marker   bool
+	Hidden   bool               // as of an object
 	Manifest *snapshot.Manifest // nil if it could not be read
 	Err      error              // why not
 }

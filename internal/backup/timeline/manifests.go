@@ -66,6 +66,8 @@ func (b *builder) readManifest(key snapshot.Key, stored []StoredManifest) {
 		b.find(ManyManifests, Warning, id, Ref{Key: key}, "the manifest of %s has %d versions; %s", name, contents, which)
 	}
 	switch {
+	case len(stored) > 0 && stored[0].Hidden:
+		b.find(Hidden, Warning, id, Ref{Key: key}, "the manifest of %s was deleted by its name, which hides nothing here: its versions are there", name)
 	case markers > 0 && contents > 0:
 		b.find(Marker, Warning, id, Ref{Key: key}, "the manifest of %s has a delete marker, which hides nothing here", name)
 	case markers > 0:

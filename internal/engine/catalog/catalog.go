@@ -115,6 +115,7 @@ func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*C
 	slices.Sort(r.notes)
 	c := &Catalog{Prefix: prefix, Notes: r.notes, Owner: r.owner, Objects: newObjects(prefix, len(r.items))}
 	c.Listing.Objects = make([]timeline.Object, 0, len(r.items))
+	hidden := r.hidden()
 	for i, it := range r.items {
 		r.items[i] = nil // what is taken from it is kept, and nothing else
 		ref := timeline.Ref{Key: it.key, Version: it.ID}
@@ -122,12 +123,12 @@ func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*C
 		switch it.key.Object {
 		case snapshot.SnapshotObject, snapshot.ChunkObject:
 			c.Listing.Objects = append(c.Listing.Objects, timeline.Object{
-				Ref: ref, Size: it.Size, Modified: it.Modified, Marker: it.Marker, Latest: it.Latest,
+				Ref: ref, Size: it.Size, Modified: it.Modified, Marker: it.Marker, Latest: it.Latest, Hidden: hidden[it.key],
 				Excluded: it.Tags[ExcludeTag] == "true", Digest: it.digest, Header: it.header,
 			})
 		case snapshot.ManifestObject:
 			c.Listing.Manifests = append(c.Listing.Manifests, timeline.StoredManifest{
-				Key: it.key, Version: it.ID, Modified: it.Modified, Marker: it.Marker, Manifest: it.manifest, Err: it.err,
+				Key: it.key, Version: it.ID, Modified: it.Modified, Marker: it.Marker, Hidden: hidden[it.key], Manifest: it.manifest, Err: it.err,
 			})
 		}
 	}

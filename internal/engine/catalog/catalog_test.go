@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -163,6 +164,34 @@ func TestOfSeveralVersionsTheManifestsDigestDecides(t *testing.T) {
 		if !o.Digest.IsZero() {
 			t.Fatal("a digest was measured although nobody asked for it")
 		}
+	}
+}
+
+func TestWhatWasDeletedByItsNameIsToldAndCounts(t *testing.T) {
+	unmarked := storetest.AzureLike()
+	unmarked.NoMarkers = true
+	s := storetest.NewMemory(unmarked)
+	described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
+	described(t, s, "Full-00000000-00000020-2000.zst", "a", []byte("2"))
+	if hidden := mustRead(t, s, Options{}).Timeline.Findings; len(hidden) > 0 {
+		t.Fatalf("findings %v", hidden)
+	}
+	if _, err := s.Hide(prefix + "/v2/Full-00000000-00000020-2000.zst"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Hide(prefix + "/v2/Manifest-Full-00000000-00000010-1000.zst"); err != nil {
+		t.Fatal(err)
+	}
+	c := mustRead(t, s, Options{})
+	var got []string
+	for _, f := range c.Timeline.Findings {
+		got = append(got, string(f.Code)+" "+path.Base(f.Key))
+	}
+	if want := []string{"hidden Full-00000000-00000020-2000.zst", "hidden Manifest-Full-00000000-00000010-1000.zst"}; !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("findings %q, want %q", got, want)
+	}
+	if l, _ := c.Timeline.Lineage("a"); len(l.Snapshots) != 2 || !l.Snapshots[1].Usable() {
+		t.Errorf("%d snapshots count", len(l.Snapshots))
 	}
 }
 

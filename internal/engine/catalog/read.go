@@ -104,6 +104,27 @@ func (r *reading) explain(ctx context.Context) error {
 	return r.all(ctx, rest)
 }
 
+// hidden are the keys of which a store with versions tells that neither a version nor a marker
+// is the latest: somebody deleted them by their names. Versions of one key follow each other.
+func (r *reading) hidden() map[snapshot.Key]bool {
+	if !r.store.Capabilities().Versions {
+		return nil
+	}
+	none := map[snapshot.Key]bool{}
+	latest := false
+	for i, it := range r.items {
+		latest = latest || it.Latest
+		if i+1 < len(r.items) && r.items[i+1].key == it.key {
+			continue
+		}
+		if !latest {
+			none[it.key] = true
+		}
+		latest = false
+	}
+	return none
+}
+
 // all runs the jobs, a bounded number at a time, until the first failure.
 func (r *reading) all(ctx context.Context, jobs []func(context.Context) error) error {
 	limit := r.opts.Parallel

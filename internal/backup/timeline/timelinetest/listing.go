@@ -31,7 +31,7 @@ const Prefix = "p"
 //	.SUFFIX final dir=DIR               parts of the name; dir puts it into layout v1
 //	version=ID modified=SECOND          of the stored version; modified is the second created by default
 //	size=BYTES digest=LETTERS           of the stored bytes; 10 bytes and nothing known by default
-//	marker excluded latest              flags
+//	marker hidden excluded latest       flags
 //	told-size=BYTES told-digest=LETTERS what the manifest says; size and digest (or "d") by default
 //	last=REV lineage=ID parent=ID fork=REV earliest=SECOND latest=SECOND previous=LETTERS is=NAME compacted=REV
 //	unreadable                          of a manifest
@@ -82,7 +82,7 @@ func addLine(l *timeline.Listing, words []string) error {
 		l.Objects = append(l.Objects, o)
 		return nil
 	case what == "manifest":
-		stored := timeline.StoredManifest{Key: key.Manifest(), Version: o.Version, Modified: o.Modified, Marker: o.Marker, Manifest: &m}
+		stored := timeline.StoredManifest{Key: key.Manifest(), Version: o.Version, Modified: o.Modified, Marker: o.Marker, Hidden: o.Hidden, Manifest: &m}
 		if flags["unreadable"] {
 			stored.Manifest, stored.Err = nil, errors.New("it is not JSON")
 		}
@@ -183,7 +183,7 @@ func parseWords(key snapshot.Key, words []string) (o timeline.Object, m snapshot
 			return o, m, nil, fmt.Errorf("unknown word %q", w)
 		}
 	}
-	o.Marker, o.Excluded, o.Latest = flags["marker"], flags["excluded"], flags["latest"]
+	o.Marker, o.Excluded, o.Latest, o.Hidden = flags["marker"], flags["excluded"], flags["latest"], flags["hidden"]
 	if o.Marker {
 		o.Size = 0
 	}
