@@ -104,9 +104,9 @@ func (w *write) send(ctx context.Context, body io.Reader) (store.Object, error) 
 	if src.err != nil {
 		return store.Object{}, src.err
 	}
-	chunk := w.s.opts.ChunkSize
-	if len(head) < smallObject {
-		chunk = smallObject // the SDK reserves it all
+	chunk, whole := w.s.opts.ChunkSize, io.MultiReader(bytes.NewReader(head), src)
+	if len(head) < smallObject { // the body has ended, and is not to be read after its end
+		chunk, whole = smallObject, bytes.NewReader(head) // the SDK reserves a whole chunk
 	}
 	sending, cancel := context.WithCancel(watch(ctx, &w.seen))
 	defer cancel()
@@ -116,7 +116,7 @@ func (w *write) send(ctx context.Context, body io.Reader) (store.Object, error) 
 	sw.ChunkRetryDeadline = time.Duration(w.s.opts.Attempts) * (w.s.opts.IdleTimeout + maxBackoff)
 	sw.ProgressFunc = func(int64) { w.failed.Store(0) }
 
-	size, err := io.Copy(onlyWriter{sw}, io.MultiReader(bytes.NewReader(head), src))
+	size, err := io.Copy(onlyWriter{sw}, whole)
 	switch {
 	case src.err != nil:
 		_ = sw.CloseWithError(src.err) // so that what was sent does not look complete

@@ -223,7 +223,6 @@ func TestAFailedChunkFailsThePutAndLeavesNeitherObjectNorUpload(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			before := server.Shim.Uploads()
 			s, gate := gated(t, stores.GCSBucket{}, twice)
 			gate.Inject(c.fault)
 			_, err := s.Put(t.Context(), "a/key", bytes.NewReader(make([]byte, 3*chunk+1)), store.PutOptions{})
@@ -233,7 +232,7 @@ func TestAFailedChunkFailsThePutAndLeavesNeitherObjectNorUpload(t *testing.T) {
 			if all := listed(t, s); len(all) > 0 {
 				t.Errorf("%+v became visible", all)
 			}
-			if left := server.Shim.Uploads() - before; left > 0 {
+			if left := server.Shim.Uploads(bucketOf(s)); left > 0 {
 				t.Errorf("%d uploads are left", left)
 			}
 		})
@@ -274,7 +273,6 @@ func TestAnUnknownOutcomeIsSaidToBeUnknown(t *testing.T) {
 func TestAnInterruptedUploadLeavesNothing(t *testing.T) {
 	for name, size := range map[string]int{"within the first chunk": 1000, "between chunks": 2 * chunk, "within a chunk": 2*chunk + 1000} {
 		t.Run(name, func(t *testing.T) {
-			before := server.Shim.Uploads()
 			s := open(t, options(newBucket(t, stores.GCSBucket{})))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -285,7 +283,7 @@ func TestAnInterruptedUploadLeavesNothing(t *testing.T) {
 			if all := listed(t, s); len(all) > 0 {
 				t.Errorf("%+v became visible", all)
 			}
-			if left := server.Shim.Uploads() - before; left > 0 {
+			if left := server.Shim.Uploads(bucketOf(s)); left > 0 {
 				t.Errorf("%d uploads are left", left)
 			}
 		})

@@ -124,7 +124,7 @@ func suite(b stores.GCSBucket) storetest.Options {
 		Overwrite:  overwrite,
 		Hide:       hide,
 		NoMarkers:  true,
-		Leftovers:  func(*testing.T, store.Store) int { return server.Shim.Uploads() },
+		Leftovers:  func(_ *testing.T, s store.Store) int { return server.Shim.Uploads(bucketOf(s)) },
 
 		NoKeys:  []string{strings.Repeat("k", 1025), "not\xffutf8", "a/line\nbreak", "."},
 		OddKeys: []string{"a/rewriteTo/b/c/o/d", "a/compose", "b/o/acl", "/leading", "a//b"},

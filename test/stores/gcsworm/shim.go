@@ -49,13 +49,14 @@ func (s *Shim) Advance(d time.Duration) {
 	s.ahead += d
 }
 
-// Uploads is how many resumable uploads were begun and neither completed nor canceled.
-func (s *Shim) Uploads() int {
+// Uploads is how many resumable uploads into a bucket were begun and neither completed nor
+// canceled.
+func (s *Shim) Uploads(bucket string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
 	for _, u := range s.uploads {
-		if u.state == open {
+		if u.bucket == bucket && u.state == open {
 			n++
 		}
 	}

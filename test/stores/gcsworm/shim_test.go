@@ -360,11 +360,11 @@ func aResumableUpload(w world) {
 	w.ask(http.MethodDelete, w.path("k", ""), nil)
 	session = begin()
 	send(session, 0, quantum, "*")
-	before := w.Shim.Uploads()
+	before := w.Shim.Uploads(w.bucket)
 	w.want("cancel", w.ask(http.MethodDelete, session, nil), 499, "canceled")
 	w.want("go on", send(session, quantum, 2*quantum, fmt.Sprint(2*quantum)), 499, "canceled")
-	if w.Shim.Uploads() != before-1 {
-		w.Errorf("%d uploads are under way, before %d", w.Shim.Uploads(), before)
+	if w.Shim.Uploads(w.bucket) != before-1 {
+		w.Errorf("%d uploads are under way, before %d", w.Shim.Uploads(w.bucket), before)
 	}
 	w.want("nothing is there", w.ask(http.MethodGet, w.path("k", ""), nil), 404, "notFound")
 	session = begin()
