@@ -52,22 +52,27 @@ func TestWhatPeopleSee(t *testing.T) {
 			for _, c := range changing {
 				got = c.what.ReplaceAllString(got, c.with)
 			}
-			path := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.MkdirAll("testdata", 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("the output changed (-want +got), go test -update accepts it:\n%s", diff)
-			}
+			compareGolden(t, filepath.Join("testdata", name+".txt"), got)
 		})
+	}
+}
+
+// compareGolden compares got with the content of a file, which -update rewrites.
+func compareGolden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the output changed (-want +got), go test -update accepts it:\n%s", diff)
 	}
 }

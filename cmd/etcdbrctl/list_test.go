@@ -3,13 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
@@ -91,24 +88,5 @@ func TestADigestSaysWhatItCovers(t *testing.T) {
 		if s.DigestOf != want || s.Digest.IsZero() {
 			t.Errorf("%s has a digest of %q, want %q", s.Name, s.DigestOf, want)
 		}
-	}
-}
-
-func compareGolden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("the output changed (-want +got), go test -update accepts it:\n%s", diff)
 	}
 }
