@@ -27,7 +27,7 @@ func (m moment) String() string {
 // kindOf names what a request to a site does: list, put Full, stat Owner, part Full, …
 func kindOf(s sites.Site, r *http.Request) string {
 	q := s.Request(r)
-	if q.Key == "" && q.Does != sites.Part && q.Does != sites.Finish {
+	if q.Key == "" {
 		return string(q.Does)
 	}
 	for _, part := range []string{"Manifest-", "Owner-", "Full-", "Incr-"} {
