@@ -11,12 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/etcd/datadir/boltfile"
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // story makes the records of a history told in words, one revision per line:
@@ -264,81 +263,6 @@ func TestHugeRevisionsAreRestored(t *testing.T) {
 	}
 }
 
-func TestDamagedBasesAreToldApart(t *testing.T) {
-	whole := baseOf(t, story(t, life))
-	flipped := bytes.Clone(whole)
-	flipped[5000] ^= 1
-	foreign := func() []byte {
-		path := filepath.Join(t.TempDir(), "db")
-		f, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		w := boltfile.NewWriter(f)
-		w.Begin("somebody else's")
-		if err := w.Finish(); err != nil {
-			t.Fatal(err)
-		}
-		r, _, err := NewSnapshotReader(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		b, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}()
-	lost := errors.New("connection lost")
-	for name, c := range map[string]struct {
-		base io.Reader
-		want error
-	}{
-		"empty":                        {reader(nil), ErrBaseTruncated},
-		"cut in the trailer":           {reader(whole[:len(whole)-1]), ErrBaseTruncated},
-		"cut anywhere":                 {reader(whole[:len(whole)/2+77]), ErrBaseTruncated},
-		"without the trailer":          {reader(whole[:len(whole)-32]), ErrBaseNoTrailer},
-		"a bit flipped":                {reader(flipped), ErrBaseDigest},
-		"another program's":            {reader(foreign), ErrNotEtcd},
-		"the source breaks":            {io.MultiReader(reader(whole[:3000]), brokenReader{lost}), lost},
-		"not a database, well trailed": {reader(trailed(make([]byte, 8192))), boltfile.ErrCorrupt},
-	} {
-		t.Run(name, func(t *testing.T) {
-			out := filepath.Join(t.TempDir(), "out")
-			_, err := Rebuild(context.Background(), Source{Base: c.base, BaseName: "Full-1"}, Options{}, out)
-			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), "Full-1") {
-				t.Errorf("%v, want %v with the name of the base", err, c.want)
-			}
-		})
-	}
-	t.Run("another HashKV than recorded", func(t *testing.T) {
-		_, err := Rebuild(context.Background(), Source{Base: reader(whole), BaseName: "b", BaseHashKV: &snapshot.HashKV{Revision: 9, CompactRevision: -1, Hash: 1}}, Options{}, filepath.Join(t.TempDir(), "out"))
-		if !errors.Is(err, ErrHashKV) {
-			t.Errorf("%v, want ErrHashKV", err)
-		}
-	})
-	t.Run("pieces of any size", func(t *testing.T) {
-		for _, n := range []int{1, 31, 32, 33, 4096} {
-			if _, err := Rebuild(context.Background(), Source{Base: piecewise{reader(whole), n}, BaseName: "b"}, Options{}, filepath.Join(t.TempDir(), "out")); err != nil {
-				t.Errorf("in pieces of %d bytes: %v", n, err)
-			}
-		}
-	})
-}
-
-type brokenReader struct{ err error }
-
-func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
-
-type piecewise struct {
-	r io.Reader
-	n int
-}
-
-func (p piecewise) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), p.n)]) }
-
 func TestACancelledRebuildLeavesNothing(t *testing.T) {
 	all := story(t, life)
 	for _, phase := range []Phase{ReadingBase, ScanningBase, ReadingDeltas, Writing, Verifying} {
@@ -379,79 +303,6 @@ func TestABitFlippedBetweenWritingAndReadingBackIsFound(t *testing.T) {
 				t.Errorf("%v, want ErrVerification", err)
 			}
 		})
-	}
-}
-
-// Whatever the memory, the same file comes out.
-func TestLittleMemoryChangesNothingButTheSpill(t *testing.T) {
-	var text strings.Builder
-	for rev := 2; rev < 4000; rev++ {
-		if rev%11 == 0 && rev > 600 {
-			fmt.Fprintf(&text, "%d delete k%d\n", rev, rev%11*50+rev/11%50)
-			continue
-		}
-		fmt.Fprintf(&text, "%d put k%d\n", rev, (rev*rev)%701)
-	}
-	records := without(story(t, text.String()), func(r codec.Record) bool { return false })
-	base := baseOf(t, between(records, 2, 1500))
-	build := func(limit int64, o Options) ([]byte, *Report) {
-		o.MemoryLimit, o.unclamped = limit, true
-		path := filepath.Join(t.TempDir(), "out")
-		r, err := Rebuild(context.Background(), Source{Base: reader(base), BaseName: "base",
-			Deltas: []Delta{deltaOf("d1", between(records, 1400, 2500)), deltaOf("d2", between(records, 2500, 3999))}}, o, path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b, r
-	}
-	for name, o := range map[string]Options{"compacted": {}, "in the middle": {CompactAt: 2000}, "with history": {KeepHistory: true}} {
-		t.Run(name, func(t *testing.T) {
-			want, report := build(64<<20, o)
-			if report.SpilledBytes != 0 {
-				t.Errorf("%d bytes were spilled of plenty", report.SpilledBytes)
-			}
-			for _, limit := range []int64{1, 3000, 30_000, 200_000} {
-				got, r := build(limit, o)
-				if !bytes.Equal(got, want) {
-					t.Errorf("limit %d: the file differs", limit)
-				}
-				if limit < 30_000 && r.SpilledBytes == 0 {
-					t.Errorf("limit %d: nothing was spilled", limit)
-				}
-				r.SpilledBytes = 0
-				if diff := cmp.Diff(report, r); diff != "" {
-					t.Errorf("limit %d: report (-plenty +little):\n%s", limit, diff)
-				}
-			}
-		})
-	}
-}
-
-// Memory may run out when the table already knows keys that changed several times.
-func TestAChainIsFollowedAcrossTheBeginningOfTheSpill(t *testing.T) {
-	var text strings.Builder
-	for rev := 2; rev < 800; rev++ {
-		if rev < 300 {
-			fmt.Fprintf(&text, "%d put k%d\n", rev, rev%60)
-		} else {
-			fmt.Fprintf(&text, "%d put k%d, put n%d\n", rev, rev%60, rev)
-		}
-	}
-	src := Source{Deltas: []Delta{deltaOf("d", story(t, text.String()))}}
-	want, err := Rebuild(context.Background(), src, Options{}, filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := Rebuild(context.Background(), src, Options{MemoryLimit: 48_000, unclamped: true}, filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.HashKV != want.HashKV || got.Keys != want.Keys || got.AbsentDeletes != 0 {
-		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

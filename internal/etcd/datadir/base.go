@@ -1,0 +1,99 @@
+package datadir
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// readBase unpacks the base and finds out where it stands.
+func (r *rebuild) readBase(ctx context.Context) error {
+	r.baseLast, r.reached = 1, 1
+	r.report.BaseRevision, r.report.BaseCompactRevision = 1, -1
+	if r.src.Base == nil {
+		return nil
+	}
+	named := func(err error) error { return fmt.Errorf("%s: %w", r.src.BaseName, err) }
+	path := filepath.Join(r.scratch, "base")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	err = intake(ctx, r.src.Base, w, func(n int64) { r.o.Progress(Progress{Phase: ReadingBase, Bytes: n}) })
+	if ferr := w.Flush(); err == nil {
+		err = ferr
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return named(err)
+	}
+	if r.base, r.baseKeys, err = openKeys(path); err != nil {
+		return named(err)
+	}
+	os.Remove(path) // it lives on in the mapping, and is gone whatever happens
+	scheduled, finished, err := compactRevisions(r.base)
+	if err != nil {
+		return named(err)
+	}
+	r.floor = max(scheduled, finished)
+	if r.baseLast, err = lastRevision(r.baseKeys, r.floor); err != nil {
+		return named(err)
+	}
+	if r.baseLast < r.src.BaseLast {
+		return named(fmt.Errorf("%w: its last revision is %d, want %d or later", ErrBaseBehind, r.baseLast, r.src.BaseLast))
+	}
+	r.report.BaseRevision, r.report.BaseCompactRevision = r.baseLast, r.floor
+	if h := r.src.BaseHashKV; h != nil && h.CompactRevision == r.floor && h.Revision <= r.baseLast && h.Revision >= r.floor {
+		got, _, err := hashKV(ctx, r.baseKeys, h.Revision, r.floor, r.o.MemoryLimit/3, r.scratch)
+		if err != nil {
+			return named(err)
+		}
+		if got != h.Hash {
+			return named(fmt.Errorf("%w: %d at revision %d compacted at %d, recorded is %d", ErrHashKV, got, h.Revision, h.CompactRevision, h.Hash))
+		}
+		r.report.BaseHashKVChecked = true
+	}
+	return nil
+}
+
+// scanBase shows every record of the base to the tracker.
+func (r *rebuild) scanBase(ctx context.Context) error {
+	target := r.o.TargetRevision
+	if target > 0 && target < max(r.floor, 1) {
+		return &TargetError{Want: target, Earliest: max(r.floor, 1), Last: r.baseLast}
+	}
+	r.lastSource = r.src.BaseName
+	r.reached = max(1, r.floor)
+	previous := r.reached
+	if r.base != nil {
+		err := eachEntry(r.baseKeys, 0, func(e *entry, k, v []byte) error {
+			if target > 0 && e.main > target {
+				r.report.RecordsDropped++
+				return nil
+			}
+			if r.ordinal%4096 == 0 {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				r.o.Progress(Progress{Phase: ScanningBase, Revision: e.main})
+			}
+			if e.main > r.floor && e.main > previous+1 && !e.bump() {
+				r.report.BaseIrregular++
+			}
+			previous = max(previous, e.main)
+			r.bumps = r.bumps || e.bump()
+			return r.take(e, k, v, r.seeds.key(e.key))
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.src.BaseName, err)
+		}
+		r.reached = previous
+	}
+	r.tracker.baseEnd = r.ordinal
+	return nil
+}
