@@ -166,7 +166,7 @@ func unreadable(variable, path string, err error) error {
 		err = pathErr.Err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %s does not exist: mount the credentials there, or unset the variable to use the ambient identity", variable, path)
+		return fmt.Errorf("%s: %s does not exist: mount the credentials there, or unset the variable if another identity is meant", variable, path)
 	}
 	return fmt.Errorf("%s: %s cannot be read: %w", variable, path, err)
 }

@@ -6,7 +6,6 @@ import (
 	"hash/crc64"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -145,7 +144,11 @@ func (x *exchange) complete(b *bucket, id string, u *upload) (int, any, error) {
 		return 0, nil, err
 	}
 	v := *u.made
-	last := 0
+	last, size := 0, 0
+	for _, p := range u.parts {
+		size += len(p.body)
+	}
+	v.body = make([]byte, 0, size)
 	for i, p := range list.Part {
 		part := u.parts[p.PartNumber]
 		switch {
@@ -157,7 +160,7 @@ func (x *exchange) complete(b *bucket, id string, u *upload) (int, any, error) {
 			return 0, nil, refuse(http.StatusBadRequest, "EntityTooSmall", "Your proposed upload smaller than the minimum allowed size.")
 		}
 		last = p.PartNumber
-		v.body = append(slices.Clip(v.body), part.body...)
+		v.body = append(v.body, part.body...)
 	}
 	v.etag = fmt.Sprintf("%s-%d", id, len(list.Part))
 	status, _, err := x.store(b, &v)

@@ -19,6 +19,7 @@ type version struct {
 	id       string
 	marker   bool
 	body     []byte
+	crc      string
 	etag     string
 	modified time.Time
 	meta     map[string]string
@@ -114,7 +115,10 @@ func (b *bucket) push(x *exchange, v *version) error {
 // describe sets the headers that tell about a version.
 func (x *exchange) describe(b *bucket, v *version) {
 	x.header.Set("ETag", `"`+v.etag+`"`)
-	x.header.Set("x-oss-hash-crc64ecma", strconv.FormatUint(crc64.Checksum(v.body, ecma), 10))
+	if v.crc == "" {
+		v.crc = strconv.FormatUint(crc64.Checksum(v.body, ecma), 10)
+	}
+	x.header.Set("x-oss-hash-crc64ecma", v.crc)
 	x.header.Set("x-oss-object-type", "Normal")
 	if b.versioning != "" {
 		x.header.Set("x-oss-version-id", v.id)
