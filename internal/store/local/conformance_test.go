@@ -16,13 +16,18 @@ import (
 	"druid.internal/druid/internal/store/storetest"
 )
 
-var update = flag.Bool("update", false, "rewrite the committed results")
+var (
+	update  = flag.Bool("update", false, "rewrite the committed results")
+	results = flag.String("results", "../../../test/conformance/results/local.json", "the committed results; empty: none are at hand")
+)
 
 func TestADirectoryKeepsTheContract(t *testing.T) {
 	o := options(func(*Store) {})
-	storetest.Report{Server: "the file system", Bucket: "a directory", Limits: []string{
-		"protection from anybody else: whoever may write to the directory can delete what is in it, locked or not",
-	}}.Publish(t, &o, "../../../test/conformance/results/local.json", *update)
+	if *results != "" {
+		storetest.Report{Server: "the file system", Bucket: "a directory", Limits: []string{
+			"protection from anybody else: whoever may write to the directory can delete what is in it, locked or not",
+		}}.Publish(t, &o, *results, *update)
+	}
 	storetest.Run(t, o)
 }
 
