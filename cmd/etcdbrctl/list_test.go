@@ -26,12 +26,13 @@ func hours(snapshots int) listView {
 	for i := range snapshots {
 		at := start.Add(time.Duration(i) * 6 * time.Minute)
 		n := snapshot.Name{Kind: snapshot.Delta, Start: snapshot.Revision(100*i + 1), Last: snapshot.Revision(100*i + 100), Created: at.Unix(), Compression: snapshot.Zstd}
-		if i%10 == 0 {
+		switch i % 10 {
+		case 0:
 			n.Kind, n.Start, n.Last = snapshot.Full, 0, snapshot.Revision(100*i)
 			if i == 0 {
 				n.Last = 1
 			}
-		} else if i%10 == 1 {
+		case 1:
 			n.Start = snapshot.Revision(max(100*(i-1)+1, 2))
 		}
 		if i == 15 {

@@ -27,7 +27,6 @@ func newBucket(t *testing.T, p storetest.Profile) bucket { return bucket{enginet
 
 // full and delta name a snapshot taken so many minutes after the start.
 var (
-	start = enginetest.Start
 	full  = enginetest.FullName
 	delta = enginetest.DeltaName
 )

@@ -42,9 +42,6 @@ func (p *place) at(dir string, within bool) {
 	}
 }
 
-// within tells that what is replaced lies in the data directory.
-func (p *place) within() bool { return p.target != p.dir }
-
 // memberDir is all of a data directory that etcd uses.
 const memberDir = "member"
 
