@@ -149,11 +149,12 @@ func refuse(w http.ResponseWriter, r *http.Request, p problem) {
 
 // messages are the service's, or near to them.
 var messages = map[string]string{
-	"BlobImmutableDueToPolicy":    "This operation is not permitted as the blob is immutable due to a policy.",
-	"BlobImmutableDueToLegalHold": "This operation is not permitted as the blob is immutable due to one or more legal holds.",
-	"AuthenticationFailed":        "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.",
-	"BlobNotFound":                "The specified blob does not exist.",
-	"ContainerNotFound":           "The specified container does not exist.",
+	"BlobImmutableDueToPolicy":        "This operation is not permitted as the blob is immutable due to a policy.",
+	"BlobImmutableDueToLegalHold":     "This operation is not permitted as the blob is immutable due to one or more legal holds.",
+	"AuthenticationFailed":            "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.",
+	"BlobNotFound":                    "The specified blob does not exist.",
+	"AuthorizationPermissionMismatch": "This request is not authorized to perform this operation using this permission.",
+	"ContainerNotFound":               "The specified container does not exist.",
 }
 
 // ask sends a request to Azurite, in the shim's own name.
