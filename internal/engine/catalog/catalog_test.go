@@ -167,6 +167,52 @@ func TestOfSeveralVersionsTheManifestsDigestDecides(t *testing.T) {
 	}
 }
 
+// refusing lets nobody read some versions, as objects that other accounts wrote into a bucket.
+type refusing struct {
+	*storetest.Memory
+	refuses func(store.Version) bool
+}
+
+func (r refusing) Open(ctx context.Context, v store.Version, off, n int64) (io.ReadCloser, error) {
+	if r.refuses(v) {
+		return nil, fmt.Errorf("open %s: %w", v, store.ErrForbidden)
+	}
+	return r.Memory.Open(ctx, v, off, n)
+}
+
+func TestVersionsThatNobodyMayReadKeepNobodyFromReadingTheOthers(t *testing.T) {
+	s := storetest.NewMemory(storetest.CephLike())
+	full := "Full-00000000-00000010-1000.zst"
+	key := snapshot.SnapshotKey(prefix, name(t, full))
+	described(t, s, full, "a", []byte("the truth"))
+	genuine := map[store.Version]bool{}
+	for _, o := range mustRead(t, s, Options{}).Listing.Objects {
+		genuine[store.Version{Key: o.Key.String(), ID: o.Version}] = true
+	}
+	for _, m := range mustRead(t, s, Options{}).Listing.Manifests {
+		genuine[store.Version{Key: m.Key.String(), ID: m.Version}] = true
+	}
+	put(t, s, key.String(), []byte("the trial"))
+	put(t, s, key.Manifest().String(), []byte("{}"))
+	r := refusing{s, func(v store.Version) bool { return !genuine[v] }}
+	c := mustRead(t, r, Options{})
+	l, _ := c.Timeline.Lineage("a")
+	if len(l.Snapshots) != 1 || !l.Snapshots[0].Usable() || l.Snapshots[0].Size != 9 || l.Snapshots[0].Digest != sha256.Sum256([]byte("the truth")) {
+		t.Errorf("lineage %+v", l)
+	}
+	if len(c.Notes) != 2 || !strings.Contains(c.Notes[0], "may not be read") {
+		t.Errorf("notes %q", c.Notes)
+	}
+	if !slices.ContainsFunc(c.Timeline.Findings, func(f timeline.Finding) bool { return f.Code == timeline.BadManifest }) {
+		t.Errorf("findings %v", c.Timeline.Findings)
+	}
+	// Where none of a key can be read, it is the permission that is missing.
+	r.refuses = func(v store.Version) bool { return v.Key == key.Manifest().String() }
+	if _, err := Read(t.Context(), r, prefix, Options{}); !errors.Is(err, store.ErrForbidden) {
+		t.Errorf("Read = %v, want %v", err, store.ErrForbidden)
+	}
+}
+
 func TestWhatWasDeletedByItsNameIsToldAndCounts(t *testing.T) {
 	unmarked := storetest.AzureLike()
 	unmarked.NoMarkers = true

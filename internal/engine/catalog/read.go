@@ -39,6 +39,7 @@ type item struct {
 	err      error              // why there is none
 	header   *snapshot.Manifest // of a delta
 	digest   snapshot.Digest    // measured
+	refused  error              // its content may not be read
 }
 
 func (r *reading) list(ctx context.Context, prefix string) error {
@@ -75,6 +76,9 @@ func (r *reading) explain(ctx context.Context) error {
 	if err := r.all(ctx, manifests); err != nil {
 		return err
 	}
+	if err := r.settleRefused(); err != nil {
+		return err
+	}
 	for _, it := range r.items {
 		if it.manifest != nil {
 			k := it.key.Snapshot()
@@ -101,7 +105,34 @@ func (r *reading) explain(ctx context.Context) error {
 		rest = append(rest, func(ctx context.Context) error { return r.readOwner(ctx, newest) })
 	}
 	r.progress.add(func(p *Progress) { p.ToRead += len(rest) })
-	return r.all(ctx, rest)
+	if err := r.all(ctx, rest); err != nil {
+		return err
+	}
+	return r.settleRefused()
+}
+
+// settleRefused decides what a version means whose content may not be read. Whoever may write
+// into a bucket can add such a version to any key, as an object of an account that lets nobody
+// else read it: where another version of the key can be read, that must not keep anybody from
+// restoring. Else the permission is ours, and missing.
+func (r *reading) settleRefused() error {
+	readable := map[snapshot.Key]bool{}
+	for _, it := range r.items {
+		if !it.Marker && it.refused == nil {
+			readable[it.key] = true
+		}
+	}
+	for _, it := range r.items {
+		switch {
+		case it.refused == nil || it.err != nil:
+		case !readable[it.key]:
+			return it.refused
+		default:
+			it.err = fmt.Errorf("%w: %w", snapshot.ErrManifest, it.refused)
+			r.note(fmt.Sprintf("%s may not be read, and does not count: another version of it can be read", it.Version))
+		}
+	}
+	return nil
 }
 
 // hidden are the keys of which a store with versions tells that neither a version nor a marker
@@ -167,6 +198,15 @@ func (r *reading) content(ctx context.Context, it *item, n int64) ([]byte, error
 	return b, nil
 }
 
+// refusal keeps a refusal for later, see settleRefused, and returns all other errors.
+func (it *item) refusal(err error) error {
+	if !errors.Is(err, store.ErrForbidden) {
+		return err
+	}
+	it.refused = err
+	return nil
+}
+
 func (r *reading) readManifest(ctx context.Context, it *item) error {
 	if it.Size > snapshot.MaxManifestSize {
 		it.err = fmt.Errorf("%w of %s: it has %d bytes, at most %d are expected", snapshot.ErrManifest, it.key.Name, it.Size, snapshot.MaxManifestSize)
@@ -174,7 +214,7 @@ func (r *reading) readManifest(ctx context.Context, it *item) error {
 	}
 	b, err := r.content(ctx, it, it.Size)
 	if err != nil {
-		return err
+		return it.refusal(err)
 	}
 	m, err := snapshot.ParseManifest(it.key.Name, b)
 	if err != nil {
@@ -197,7 +237,7 @@ func (r *reading) readHeader(ctx context.Context, it *item) error {
 	for {
 		b, err := r.content(ctx, it, want)
 		if err != nil {
-			return err
+			return it.refusal(err)
 		}
 		m, _, need, err := codec.ParseHeader(b)
 		if err != nil {
@@ -217,7 +257,7 @@ func (r *reading) readHeader(ctx context.Context, it *item) error {
 func (r *reading) measure(ctx context.Context, it *item) error {
 	body, err := r.store.Open(ctx, it.Version, 0, -1)
 	if err != nil {
-		return err
+		return it.refusal(err)
 	}
 	defer body.Close()
 	sum := sha256.New()
