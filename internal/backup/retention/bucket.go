@@ -18,7 +18,7 @@ type Bucket struct {
 	// version that is missing here, or nil, is protected. Delete markers have no lock.
 	Locks map[timeline.Ref]*immutability.Retention
 	// ChunksAreData: the chunks are where a snapshot's bytes are, as in Swift's large
-	// objects. They stay with it and go before it.
+	// objects where a listing shows their segments. They stay with it and go before it.
 	ChunksAreData bool
 }
 

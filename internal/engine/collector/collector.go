@@ -17,7 +17,8 @@ import (
 type Options struct {
 	Prefix string
 	Policy retention.Policy
-	// ChunksAreData: see retention.Bucket. True for Swift, whose large objects are their chunks.
+	// ChunksAreData: see retention.Bucket. Not needed for our own Swift provider, which lists a
+	// large object as one and deletes it as one.
 	ChunksAreData bool
 
 	Now         func() time.Time // the local clock, nil: time.Now
