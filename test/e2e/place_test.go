@@ -235,9 +235,10 @@ func (l list) all(kind string) []listed {
 	return found
 }
 
-// found reports whether there is a finding with the code about a key that contains part.
+// found reports whether there is a finding with the code (any if it is empty) about a key that
+// contains part.
 func (l list) found(code, part string) bool {
-	return slices.ContainsFunc(l.Findings, func(f finding) bool { return f.Code == code && strings.Contains(f.Key, part) })
+	return slices.ContainsFunc(l.Findings, func(f finding) bool { return (code == "" || f.Code == code) && strings.Contains(f.Key, part) })
 }
 
 func (p place) list() list {

@@ -52,6 +52,8 @@ func (a *azure) Create(ctx context.Context, name string, k Kind) error {
 func (a *azure) credentials(who Who) (key, signature string, err error) {
 	p := sas.AccountPermissions{Read: true, List: true, Tag: true}
 	switch who {
+	case Stranger:
+		p = sas.AccountPermissions{Tag: true}
 	case Owner:
 		return a.server.Key, "", nil
 	case Impostor:

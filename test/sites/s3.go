@@ -69,6 +69,8 @@ func policyOf(bucket string, who Who) string {
 		return stores.ReaderPolicy(bucket, "")
 	case Collector:
 		return stores.CollectorPolicy(bucket, "")
+	case Stranger:
+		return stores.ReaderPolicy("another-"+bucket, "")
 	}
 	return stores.WriterPolicy(bucket, "")
 }
@@ -166,7 +168,7 @@ func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var statements []string
-	for _, role := range []Who{Writer, Reader, Collector} {
+	for _, role := range []Who{Writer, Reader, Collector, Stranger} {
 		name := fmt.Sprintf("role%d", role)
 		if _, known := c.users[role]; !known {
 			keys, err := c.server.NewUser(ctx, name)
@@ -174,6 +176,9 @@ func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, err
 				return keys, err
 			}
 			c.users[role] = keys
+		}
+		if role == Stranger {
+			continue
 		}
 		p := strings.ReplaceAll(policyOf(bucket, role), `"Effect":"Allow",`, `"Effect":"Allow","Principal":{"AWS":["arn:aws:iam:::user/`+name+`"]},`)
 		_, p, _ = strings.Cut(p, "[")

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"druid.internal/druid/test/sites"
+	"druid.internal/druid/test/stores"
+)
+
+// attack is what somebody with the credentials of the cluster does to one object of a backup.
+type attack struct {
+	do func(h hands, key string) error
+
+	refused func(k sites.Kind) bool   // by the store, of what it locks
+	finding func(k sites.Kind) string // in the next listing, where it is not refused
+}
+
+// attacks are the three ways to harm what exists: to overwrite, to hide, to destroy.
+var attacks = map[string]attack{
+	"an overwrite": {
+		do:      func(h hands, key string) error { return h.raw.Overwrite(h.t.Context(), key, []byte("pay")) },
+		refused: func(k sites.Kind) bool { return k.Whole },
+		finding: func(sites.Kind) string { return "versions" },
+	},
+	"a deletion by name": {
+		do:      func(h hands, key string) error { return h.raw.Hide(h.t.Context(), key) },
+		refused: func(k sites.Kind) bool { return !k.Markers },
+		finding: func(sites.Kind) string { return "marker" },
+	},
+	"a deletion of the version": {
+		do: func(h hands, key string) error {
+			var err error
+			for _, v := range h.versions(key) {
+				if e := h.raw.Delete(h.t.Context(), v); e != nil {
+					err = e
+				}
+			}
+			return err
+		},
+		refused: func(sites.Kind) bool { return true },
+	},
+}
+
+// TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads attacks every object, as the
+// writer whose credentials lie in the cluster and as an owner who may do more than that, in
+// every kind of bucket that locks.
+func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 131, 60)
+	w.useLocal(t.TempDir())
+	last := w.backup(100)
+	origin := w.place
+	for _, name := range sites.Names() {
+		s := fleet.Get(t, name)
+		for _, kind := range s.Kinds() {
+			if !kind.Locks {
+				continue
+			}
+			for what, a := range attacks {
+				t.Run(fmt.Sprintf("%s to %s, %s", what, name, kind.Name), func(t *testing.T) {
+					t.Parallel()
+					on := *w
+					on.t = t
+					bucket := on.useBucket(s, kind, sites.Owner)
+					on.copyFrom(origin).succeeds("copy")
+					before := handsOn(t, s, bucket, sites.Owner).versions("")
+					on.attacked(s, bucket, kind, a, sites.Writer)
+					on.attacked(s, bucket, kind, a, sites.Owner)
+					on.unharmed(s, bucket, before, last)
+				})
+			}
+		}
+	}
+}
+
+// attacked lets somebody attack every object. A writer may be refused for want of rights where
+// a lock would not refuse.
+func (w *world) attacked(s sites.Site, bucket string, kind sites.Kind, a attack, who sites.Who) {
+	t := w.t
+	t.Helper()
+	h := handsOn(t, s, bucket, who)
+	keys := handsOn(t, s, bucket, sites.Owner).keys()
+	harmed := 0
+	for _, key := range keys {
+		err := a.do(h, key)
+		if err == nil {
+			harmed++
+		} else if who == sites.Owner && !a.refused(kind) {
+			t.Errorf("the owner is refused: %v", err)
+		}
+	}
+	if a.refused(kind) && harmed > 0 {
+		t.Errorf("%d of %d objects could be attacked", harmed, len(keys))
+	}
+	l := w.list()
+	for _, snap := range slices.Concat(l.all("Full"), l.all("Incr")) {
+		switch {
+		case harmed > 0 && !l.found(a.finding(kind), snap.Name):
+			t.Errorf("of %s there is no finding %s among\n%+v", snap.Name, a.finding(kind), l.Findings)
+		case harmed == 0 && who == sites.Writer && l.found("", snap.Name):
+			t.Errorf("nothing happened to %s, and there are findings\n%+v", snap.Name, l.Findings)
+		}
+	}
+}
+
+// unharmed holds the bucket against what it was before, and restores.
+func (w *world) unharmed(s sites.Site, bucket string, before []stores.RawVersion, last int64) {
+	t := w.t
+	t.Helper()
+	h := handsOn(t, s, bucket, sites.Owner)
+	for _, v := range before {
+		v.Current = false
+		if !slices.ContainsFunc(h.versions(v.Key), func(x stores.RawVersion) bool { x.Current = false; return x == v }) {
+			t.Errorf("%+v is gone", v)
+		}
+	}
+	dir, err := w.restore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.check(dir, last)
+	w.verifies()
+}
+
+// TestTheSameAttacksSucceedWhereNothingProtects is the proof that the test above can fail, and
+// that a backup without protection is never restored wrongly.
+func TestTheSameAttacksSucceedWhereNothingProtects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 132, 60)
+	w.useLocal(t.TempDir())
+	w.backup(60)
+	origin := w.place
+	for _, name := range sites.Names() {
+		for what, a := range attacks {
+			t.Run(what+" to "+name, func(t *testing.T) {
+				t.Parallel()
+				s := fleet.Get(t, name)
+				on := *w
+				on.t = t
+				bucket := on.useBucket(s, sites.Plain, sites.Owner)
+				on.copyFrom(origin).succeeds("copy")
+				h := handsOn(t, s, bucket, sites.Owner)
+				for _, key := range h.keys() {
+					if err := a.do(h, key); err != nil {
+						t.Errorf("%s: %v", key, err)
+					}
+				}
+				line := on.fails(4, "restore", slices.Concat([]string{"--data-dir=" + t.TempDir() + "/restored"}, alone)...)
+				if strings.Contains(what, "overwrite") && len(on.list().Findings) == 0 {
+					t.Errorf("everything is overwritten and nothing is found: %s", line)
+				}
+			})
+		}
+	}
+}
