@@ -119,7 +119,7 @@ func (w *write) send(ctx context.Context, body io.Reader) (store.Object, error) 
 	size, err := io.Copy(onlyWriter{sw}, whole)
 	switch {
 	case src.err != nil:
-		_ = sw.CloseWithError(src.err) // so that what was sent does not look complete
+		_ = sw.CloseWithError(src.err) //nolint:staticcheck // canceling alone would race with Close, which makes what was sent look complete
 		cancel()
 		_ = sw.Close() // waits until nothing is under way any more; src.err says why
 		w.cancelUpload(ctx)
