@@ -78,7 +78,7 @@ func sharedMinIO(t *testing.T) *stores.MinIO {
 // newBucket makes a bucket that no other test uses and returns its name.
 func newBucket(t *testing.T, m *stores.MinIO, protection stores.Protection) string {
 	t.Helper()
-	name := fmt.Sprintf("%s-%d", protection, buckets.Add(1))
+	name := fmt.Sprintf("own-%s-%d", protection, buckets.Add(1))
 	if err := m.CreateBucket(t.Context(), name, protection, 1); err != nil {
 		t.Fatal(err)
 	}
