@@ -12,7 +12,8 @@
 //
 // A session is one run over one history of etcd, from one reading of the bucket on. Trouble
 // that does not question the history (a store or an etcd that does not answer) is waited out
-// within the session, and nothing received is dropped. Whatever questions it (etcd is behind
+// within the session, and nothing received is dropped, unless there is no room for it: that is said,
+// and a full, which needs none, makes up for it. Whatever questions it (etcd is behind
 // what was backed up, another cluster answers) ends the session; the next one finds out from
 // the bucket, the data directory and etcd what is true. The bucket alone decides where a session
 // starts, so that a crash at any moment costs nothing but an overlap.
