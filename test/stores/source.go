@@ -55,9 +55,13 @@ func (n npm) path(dir string) string {
 
 func (n npm) doing() string { return "downloading some hundred packages, about a minute" }
 
+// fetch brings Node.js as well where it is missing and Debian's packages can be had.
 func (n npm) fetch(dir string, r *runner) error {
 	if _, err := exec.LookPath("npm"); err != nil {
-		return fmt.Errorf("it comes by npm, which is not here; install Node.js 20 or newer: %w", err)
+		node := debian{packages: []string{"nodejs", "npm"}, programs: []string{"npm"}}
+		if err := node.fetch("", r); err != nil {
+			return fmt.Errorf("it comes by npm, which is not here and cannot be installed; install Node.js 18 or newer: %w", err)
+		}
 	}
 	return r.run(npmKind, nil, "npm", "install", "--no-fund", "--no-audit", "--no-update-notifier",
 		"--save-exact", "--loglevel=http", "--prefix", dir, n.pkg+"@"+n.version)
