@@ -152,6 +152,7 @@ type Capabilities struct {
 	Location string // where: bucket and endpoint, or directory; never a secret
 
 	Versions        bool // keeps several versions of a key
+	Markers         bool // a delete that names no version leaves a marker; else, with Versions, no version is the latest then
 	ConditionalPut  bool // refuses to overwrite, server-side
 	ObjectLock      bool // PutOptions.Retention is honoured
 	Tags            bool

@@ -116,6 +116,9 @@ func (r *reading) explain(ctx context.Context) error {
 // else read it: where another version of the key can be read, that must not keep anybody from
 // restoring. Else the permission is ours, and missing.
 func (r *reading) settleRefused() error {
+	if !slices.ContainsFunc(r.items, func(it *item) bool { return it.refused != nil }) {
+		return nil
+	}
 	readable := map[snapshot.Key]bool{}
 	for _, it := range r.items {
 		if !it.Marker && it.refused == nil {

@@ -60,6 +60,35 @@ func TestWhatHappensAfterTheLastLookIsSeenBeforeEachDeletion(t *testing.T) {
 	}
 }
 
+// Where there are no markers, a key that was deleted by its name, or whose newest version the
+// collector has deleted, shows nothing; its versions go all the same.
+func TestVersionsThatNothingHidesAreDeletedWhereThereAreNoMarkers(t *testing.T) {
+	unmarked := storetest.AzureLike()
+	unmarked.NoMarkers = true
+	for title, change := range map[string]func(t *testing.T, b bucket, key string){
+		"overwritten": func(_ *testing.T, b bucket, key string) { b.Overwrite(key, []byte("forged")) },
+		"hidden": func(t *testing.T, b bucket, key string) {
+			if _, err := b.Hide(key); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			b := newBucket(t, unmarked)
+			b.fill("a", threeStreams, nil)
+			for _, n := range threeStreams[:2] {
+				change(t, b, key(n))
+			}
+			collect(t, New(b.Memory, b.Memory, b.options(keepOne)))
+			for _, n := range threeStreams[:2] {
+				if left := b.Versions(key(n)); len(left) > 0 {
+					t.Errorf("of %s there is left %+v", n, left)
+				}
+			}
+		})
+	}
+}
+
 func TestAVersionThatCannotBeAskedAboutCountsAsProtected(t *testing.T) {
 	b := newBucket(t, storetest.S3Like())
 	b.fill("a", threeStreams, nil)

@@ -56,6 +56,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", s.caps.Location, err)
 	}
 	s.caps.Versions = v != neverVersioned
+	s.caps.Markers = s.caps.Versions
 	return s, nil
 }
 

@@ -73,7 +73,7 @@ func (s *Store) discover(ctx context.Context) error {
 	if err != nil && !errors.Is(err, store.ErrForbidden) {
 		return fmt.Errorf("open %s: %w", s.caps.Location, err)
 	}
-	s.caps.Versions = versioning.kept
+	s.caps.Versions, s.caps.Markers = versioning.kept, versioning.kept
 	s.keepsOverwritten = versioning.status == string(types.BucketVersioningStatusEnabled)
 	lock, err := s.lockConfiguration(ctx)
 	switch {

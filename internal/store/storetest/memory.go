@@ -115,6 +115,7 @@ func (m *Memory) Capabilities() store.Capabilities {
 		Provider:        "Memory",
 		Location:        "memory",
 		Versions:        m.profile.Versions,
+		Markers:         m.profile.Versions && !m.profile.NoMarkers,
 		ConditionalPut:  m.profile.ConditionalPut,
 		ObjectLock:      m.profile.ObjectLock,
 		Tags:            m.profile.Tags,

@@ -88,6 +88,7 @@ func (o *Options) complete(t *testing.T) {
 }
 
 func capabilitiesAreAsPromised(t *testing.T, o Options) {
+	o.Want.Markers = o.Want.Versions && !o.NoMarkers
 	got := o.New(t).Capabilities()
 	if got.Provider == "" || got.Location == "" {
 		t.Errorf("capabilities name neither provider nor location: %+v", got)
