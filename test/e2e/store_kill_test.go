@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"math/rand"
 	"slices"
 	"testing"
@@ -38,14 +37,7 @@ func TestWhateverIsUploadedComesBackAfterAnyKillOnEveryStore(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, s sites.Site) {
 		kind, _ := locked(s)
 		w, a := hunted(t, s, kind, 121)
-		src := rand.New(rand.NewSource(121))
-		value := make([]byte, 1_000_000)
-		for i := range 18 { // more than one part of any store
-			src.Read(value)
-			if _, err := w.client.Put(t.Context(), fmt.Sprintf("/large/%d", i), string(value)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		killAndRestore(t, w, a, src, momentsOf(s.Name()), killsElsewhere)
+		w.writeLarge(121)
+		killAndRestore(t, w, a, rand.New(rand.NewSource(121)), momentsOf(s.Name()), killsElsewhere)
 	}, "MinIO", "Local")
 }

@@ -5,49 +5,100 @@ import (
 	"math/rand"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"druid.internal/druid/test/faults"
-	"druid.internal/druid/test/stores"
+	"druid.internal/druid/test/sites"
 )
 
-// TestAnUploadWhosePartsFailIsNoSnapshot lets one part of a full fail for as long as the test
-// likes.
-func TestAnUploadWhosePartsFailIsNoSnapshot(t *testing.T) {
-	t.Parallel()
-	m := sharedMinIO(t)
-	bucket := newBucket(t, m, stores.Governance)
-	w := newWorld(t, 91, 60)
-	gate := faults.NewGate(t, m)
-	w.useS3(m, gate.Endpoint, bucket)
-	value := make([]byte, 1_000_000)
-	src := rand.New(rand.NewSource(91))
-	for i := range 14 {
-		src.Read(value)
-		if _, err := w.client.Put(t.Context(), fmt.Sprintf("/big/%d", i), string(value)); err != nil {
+// TestAFailedPartOfAnUploadIsNeverReportedAsASnapshotOnAnyStore lets a part of a full fail, and
+// then what would make its parts one object, each for as long as the test likes.
+func TestAFailedPartOfAnUploadIsNeverReportedAsASnapshotOnAnyStore(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, s sites.Site) {
+		kind, _ := locked(s)
+		w := newWorld(t, 91, 60)
+		bucket := fleet.Bucket(t, s, kind)
+		gate := gateTo(t, s)
+		w.place = inSite(t, s, gate.Endpoint, bucket, sites.Writer)
+		behind := inSite(t, s, "", bucket, sites.Writer)
+		last := w.writeLarge(91)
+		fails := func(what sites.Does, from int) {
+			seen := 0
+			gate.Inject(faults.Fault{Match: func(r *http.Request) bool {
+				if s.Request(r).Does != what {
+					return false
+				}
+				seen++
+				return seen >= from
+			}, Status: http.StatusInternalServerError, Code: "InternalError"})
+		}
+		fails(sites.Part, map[bool]int{true: 1, false: 2}[s.Name() == "GCS"]) // which has just one before the last
+		r := w.snapshot("--data-dir="+w.etcd.DataDir(), "--backoff-multiplier=1", "--backoff-threshold-time=1s")
+		for _, what := range []sites.Does{sites.Part, sites.Finish} {
+			before := len(gate.Happened())
+			eventually(t, "it has failed a few times to "+string(what), r.ended, r.log.String, func() bool { return len(gate.Happened()) >= before+3 })
+			if found := behind.list().all("Full"); len(found) > 0 {
+				t.Errorf("nothing could %s it, and there is %+v", what, found)
+			}
+			gate.Heal()
+			if what == sites.Part {
+				fails(sites.Finish, 1)
+			}
+		}
+		w.place = behind
+		w.uploaded(r, last)
+		r.stop()
+		dir, err := w.restore()
+		if err != nil {
 			t.Fatal(err)
 		}
+		w.check(dir, last)
+		w.verifies()
+	}, "Local")
+}
+
+// writeLarge writes more than one part of any store has, and returns the last revision.
+func (w *world) writeLarge(seed int64) int64 {
+	w.t.Helper()
+	src := rand.New(rand.NewSource(seed))
+	value := make([]byte, 1_000_000)
+	for i := range 18 {
+		src.Read(value)
+		if _, err := w.client.Put(w.t.Context(), fmt.Sprintf("/large/%d", i), string(value)); err != nil {
+			w.t.Fatal(err)
+		}
 	}
-	last := w.write(10)
-	gate.Inject(faults.Fault{Match: faults.Request(http.MethodPut, "partNumber=2&"), Status: http.StatusInternalServerError, Code: "InternalError"})
+	return w.write(10)
+}
+
+// TestAFullThatDoesNotFitIsNeverReportedAsASnapshotInADirectory is the same where there are no
+// parts: the disk is full, until it is not.
+func TestAFullThatDoesNotFitIsNeverReportedAsASnapshotInADirectory(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, "8m")
+	w := newWorld(t, 93, 60)
+	w.useLocal(disk)
+	last := w.writeLarge(93)
 	r := w.snapshot("--data-dir="+w.etcd.DataDir(), "--backoff-multiplier=1", "--backoff-threshold-time=1s")
-	eventually(t, "the part has failed a few times", r.ended, r.log.String, func() bool { return len(gate.Happened()) >= 3 })
-	behind := inS3(t, m, m.Endpoint, bucket, m.Root)
-	if found := behind.list().all("Full"); len(found) > 0 {
-		t.Errorf("a part is missing and there is %+v", found)
+	eventually(t, "the log says that the disk is full", r.ended, r.log.String, func() bool { return strings.Contains(r.log.String(), "no space left") })
+	if found := w.list().all("Full"); len(found) > 0 {
+		t.Errorf("it does not fit, and there is %+v", found)
 	}
-	gate.Heal()
+	if out, err := exec.Command("mount", "-o", "remount,size=100m", disk).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	w.uploaded(r, last)
 	r.stop()
-	dir, err := behind.restore()
+	dir, err := w.restore()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.check(dir, last)
-	behind.verifies()
+	w.verifies()
 }
 
 // TestAWriterKilledInTheMiddleOfAFileLeavesNoPartOfItInADirectory kills a snapshotter whose

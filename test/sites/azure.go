@@ -21,7 +21,9 @@ var (
 	// Level is version-level immutability without a default.
 	Level = Kind{Name: "level", Versions: true}
 	// LevelLocked is version-level immutability with a default policy for every version.
-	LevelLocked = Kind{Name: "level-locked", Versions: true, Locks: true}
+	LevelLocked = Kind{Name: "level-locked", Versions: true, Locks: true, Loose: true}
+	// LooseContainer is one with a policy of its own that is not locked.
+	LooseContainer = Kind{Name: "loose-container", Locks: true, Whole: true, Loose: true}
 )
 
 type azure struct{ server *azworm.Server }
@@ -36,12 +38,12 @@ func startAzure(ctx context.Context, _ *Fleet) (Site, error) {
 
 func (a *azure) Name() string { return "Azure" }
 
-func (a *azure) Kinds() []Kind { return []Kind{Plain, Level, LevelLocked, Container} }
+func (a *azure) Kinds() []Kind { return []Kind{Plain, Level, LevelLocked, LooseContainer, Container} }
 
 func (a *azure) Reach() (string, *stores.CA) { return a.server.Reach() }
 
 func (a *azure) Create(ctx context.Context, name string, k Kind) error {
-	p := azworm.Protection{VersionLevel: k.Versions, Locked: k.Whole}
+	p := azworm.Protection{VersionLevel: k.Versions, Locked: k.Whole && !k.Loose}
 	if k.Locks {
 		p.Days = 1
 	}
@@ -70,7 +72,7 @@ func (a *azure) credentials(who Who) (key, signature string, err error) {
 		return "", "", err
 	}
 	q, err := sas.AccountSignatureValues{
-		ExpiryTime: time.Now().Add(24 * time.Hour), Permissions: p.String(),
+		ExpiryTime: time.Now().Add(30 * 24 * time.Hour), Permissions: p.String(),
 		ResourceTypes: (&sas.AccountResourceTypes{Service: true, Container: true, Object: true}).String(),
 	}.SignWithSharedKey(cred)
 	if err != nil {
@@ -124,6 +126,47 @@ func (a *azure) Request(r *http.Request) Request {
 		does = Delete
 	}
 	return Request{does, key}
+}
+
+// Lift removes the policy of the container and those of its versions.
+func (a *azure) Lift(ctx context.Context, bucket string) error {
+	c, err := a.server.Containers()
+	if err != nil {
+		return err
+	}
+	policy, err := c.GetImmutabilityPolicy(ctx, azworm.ResourceGroup, a.server.Account, bucket, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := c.DeleteImmutabilityPolicy(ctx, azworm.ResourceGroup, a.server.Account, bucket, *policy.ETag, nil); err != nil {
+		return err
+	}
+	hands := stores.AzureContainer{Endpoint: a.server.Endpoint, CA: a.server.CA, Key: a.server.Key, Name: bucket}
+	client, err := hands.Client()
+	if err != nil {
+		return err
+	}
+	raw, err := hands.Raw()
+	if err != nil {
+		return err
+	}
+	versions, err := raw.Versions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		if v.ID == "" {
+			continue // it had none of its own
+		}
+		version, err := client.NewBlobClient(v.Key).WithVersionID(v.ID)
+		if err != nil {
+			return err
+		}
+		if _, err := version.DeleteImmutabilityPolicy(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *azure) stop() error { return a.server.Stop() }

@@ -20,6 +20,8 @@ var (
 	Policy = Kind{Name: "policy", Locks: true, Whole: true}
 	// PolicyGenerations is one that keeps versions besides.
 	PolicyGenerations = Kind{Name: "policy-generations", Versions: true, Locks: true, Whole: true}
+	// LoosePolicy is one with a retention policy that is not locked.
+	LoosePolicy = Kind{Name: "loose-policy", Versions: true, Locks: true, Whole: true, Loose: true}
 )
 
 type gcs struct {
@@ -51,7 +53,9 @@ func startGCS(ctx context.Context, _ *Fleet) (Site, error) {
 
 func (g *gcs) Name() string { return "GCS" }
 
-func (g *gcs) Kinds() []Kind { return []Kind{Plain, Generations, Policy, PolicyGenerations} }
+func (g *gcs) Kinds() []Kind {
+	return []Kind{Plain, Generations, LoosePolicy, Policy, PolicyGenerations}
+}
 
 func (g *gcs) Reach() (string, *stores.CA) { return g.server.Reach() }
 
@@ -75,7 +79,7 @@ func (g *gcs) Create(ctx context.Context, bucket string, k Kind) error {
 	}
 	b := stores.GCSBucket{Versioned: k.Versions}
 	if k.Locks {
-		b.Policy, b.Locked = 24*time.Hour, true
+		b.Policy, b.Locked = 24*time.Hour, !k.Loose
 	}
 	return owner.CreateBucket(ctx, bucket, b)
 }
@@ -148,6 +152,16 @@ func (g *gcs) upload(r *http.Request, q url.Values) Request {
 		return Request{Part, key}
 	}
 	return Request{Finish, key}
+}
+
+// Lift removes the policy of the bucket.
+func (g *gcs) Lift(ctx context.Context, bucket string) error {
+	owner, err := g.identity(Owner)
+	if err != nil {
+		return err
+	}
+	_, err = owner.Do(ctx, http.MethodPatch, "/storage/v1/b/"+bucket, map[string]any{"retentionPolicy": nil})
+	return err
 }
 
 func (g *gcs) stop() error { return g.server.Stop() }

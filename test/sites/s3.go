@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"druid.internal/druid/test/stores"
 )
@@ -15,7 +17,7 @@ import (
 // The kinds of bucket of S3.
 var (
 	Versioned  = Kind{Name: "versioned", Versions: true, Markers: true}
-	Governance = Kind{Name: "governance", Versions: true, Locks: true, Markers: true}
+	Governance = Kind{Name: "governance", Versions: true, Locks: true, Markers: true, Loose: true}
 	Compliance = Kind{Name: "compliance", Versions: true, Locks: true, Markers: true}
 )
 
@@ -35,6 +37,25 @@ func (s ofS3) Create(ctx context.Context, bucket string, k Kind) error {
 		p = stores.Unversioned
 	}
 	return s.CreateBucket(ctx, bucket, p, 1)
+}
+
+// Lift removes the locks of governance mode.
+func (s ofS3) Lift(ctx context.Context, bucket string) error {
+	client := s.Client(s.Root)
+	all, err := s.S3.Raw(s.Root, bucket).Versions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		if v.Marker {
+			continue
+		}
+		if _, err := client.PutObjectRetention(ctx, &s3.PutObjectRetentionInput{Bucket: &bucket, Key: &v.Key, VersionId: &v.ID,
+			BypassGovernanceRetention: aws.Bool(true), Retention: &types.ObjectLockRetention{}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // S3Way is how a program reaches a bucket of a server that speaks S3, with the given keys.
@@ -160,6 +181,9 @@ func startCeph(ctx context.Context, _ *Fleet) (Site, error) {
 	}
 	return &ceph{ofS3: ofS3{&c.S3, "Ceph"}, server: c, users: map[Who]stores.Keys{}, policy: map[string]bool{}}, nil
 }
+
+// Kinds leaves out governance mode: of this server its owner cannot even lift that.
+func (*ceph) Kinds() []Kind { return []Kind{Plain, Versioned, Compliance} }
 
 func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, error) {
 	if keys, ok := c.keys(who); ok {

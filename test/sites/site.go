@@ -34,6 +34,13 @@ type Site interface {
 	stop() error
 }
 
+// Lifter is a site whose owner can lift the locks of some kinds of bucket. Programs do not
+// believe a server whose clock is far ahead, so no test can wait for locks of a day.
+type Lifter interface {
+	// Lift ends all locks of a bucket of a kind that is Loose.
+	Lift(ctx context.Context, bucket string) error
+}
+
 // Kind is a kind of bucket.
 type Kind struct {
 	Name     string // part of buckets' names: lower-case letters and hyphens
@@ -41,6 +48,7 @@ type Kind struct {
 	Locks    bool   // everything written is locked for a day
 	Whole    bool   // with Locks: what is there can be neither overwritten nor hidden, either
 	Markers  bool   // with Versions: a deletion without a version leaves a marker
+	Loose    bool   // with Locks: the owner can lift them, see Lifter
 }
 
 // Plain keeps nothing.
