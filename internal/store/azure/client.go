@@ -2,11 +2,8 @@ package azure
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,6 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"druid.internal/druid/internal/store/dial"
 )
 
 // client is the container as the SDK sees it, and what requests to it need.
@@ -156,7 +155,7 @@ type transport struct{ *http.Client }
 
 func (t transport) Do(req *http.Request) (*http.Response, error) {
 	resp, err := t.Client.Do(req)
-	if err != nil && notTrusted(err) != nil {
+	if err != nil && dial.Untrusted(err) != nil {
 		return resp, final{err}
 	}
 	return resp, err
@@ -175,32 +174,9 @@ func (e *credentialsError) Error() string { return e.err.Error() }
 func (e *credentialsError) Unwrap() error { return e.err }
 func (e *credentialsError) NonRetriable() {}
 
-// newHTTPClient is of this store alone. Timeouts are about standstill, not about size: a
-// transfer may take as long as it moves.
+// newHTTPClient is of this store alone.
 func newHTTPClient(o Options) (*http.Client, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.InsecureSkipVerify}
-	if len(o.TrustedCAs) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(o.TrustedCAs) {
-			return nil, errors.New("trustedCaCert holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
-		}
-		conf.RootCAs = pool
-	}
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:               o.Proxy,
-			DialContext:         idleDialer{&net.Dialer{Timeout: dialTimeout}, o.IdleTimeout}.DialContext,
-			TLSClientConfig:     conf,
-			TLSHandshakeTimeout: tlsTimeout,
-			MaxIdleConnsPerHost: 32,
-			IdleConnTimeout:     o.IdleTimeout / 2,
-			DisableCompression:  true, // a blob comes as it is stored
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	return dial.Client(dial.Options{TrustedCAs: o.TrustedCAs, InsecureSkipVerify: o.InsecureSkipVerify, Proxy: o.Proxy, IdleTimeout: o.IdleTimeout})
 }
 
 // ambient is the identity of the pod, the machine or whoever has logged in.

@@ -3,7 +3,6 @@ package azure
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/dial"
 )
 
 // failure is an error of the service or of the way to it, in the words of the port: what it
@@ -209,7 +209,7 @@ func (s *Store) classifyNetwork(err error) error {
 		op      *net.OpError
 		record  tls.RecordHeaderError
 	)
-	trust := notTrusted(err)
+	trust := dial.Untrusted(err)
 	switch {
 	case trust != nil:
 		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
@@ -239,27 +239,6 @@ func (s *Store) classifyNetwork(err error) error {
 		return nil
 	}
 	return f
-}
-
-// notTrusted returns the complaint about the server's certificate, if that is what err is.
-func notTrusted(err error) error {
-	var (
-		verification *tls.CertificateVerificationError
-		authority    x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-	)
-	switch {
-	case errors.As(err, &verification):
-		return verification.Err
-	case errors.As(err, &authority):
-		return authority
-	case errors.As(err, &host):
-		return host
-	case errors.As(err, &invalid):
-		return invalid
-	}
-	return nil
 }
 
 // codeOf is the service's error code, or "".

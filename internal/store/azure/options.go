@@ -25,8 +25,6 @@ const (
 	defaultAttempts       = 4
 	maxBackoff            = 10 * time.Second
 
-	dialTimeout = 15 * time.Second
-	tlsTimeout  = 15 * time.Second
 	// cleanupTimeout bounds finding out what became of a write after the caller has given up.
 	cleanupTimeout = 30 * time.Second
 )

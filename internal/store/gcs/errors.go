@@ -16,6 +16,7 @@ import (
 	"google.golang.org/api/googleapi"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/dial"
 )
 
 // failure is an error of the server or of the way to it, in the words of the port: what it
@@ -163,7 +164,7 @@ func (s *Store) classifyNetwork(err error, where string) error {
 		timeout net.Error
 		op      *net.OpError
 	)
-	trust := notTrusted(err)
+	trust := dial.Untrusted(err)
 	switch {
 	case trust != nil:
 		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
@@ -272,7 +273,7 @@ func statusOf(err error) int {
 
 // passing says whether a request is worth repeating at once. All that is sent may be repeated.
 func passing(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBroken) || notTrusted(err) != nil {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBroken) || dial.Untrusted(err) != nil {
 		return false
 	}
 	var creds *credentialsError

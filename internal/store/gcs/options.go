@@ -22,8 +22,6 @@ const (
 	firstBackoff       = 200 * time.Millisecond
 	maxBackoff         = 10 * time.Second
 
-	dialTimeout = 15 * time.Second
-	tlsTimeout  = 15 * time.Second
 	// cleanupTimeout bounds what is done after the caller has given up: canceling an upload,
 	// finding out what became of a write.
 	cleanupTimeout = 30 * time.Second

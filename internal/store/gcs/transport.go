@@ -2,40 +2,23 @@ package gcs
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"druid.internal/druid/internal/store/dial"
 )
 
-// newTransport is of this store alone. Timeouts are about standstill, not about size: a
-// transfer may take as long as it moves.
+// newTransport is of this store alone.
 func newTransport(o Options) (*http.Transport, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(o.TrustedCAs) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(o.TrustedCAs) {
-			return nil, errors.New("trustedCaCert holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
-		}
-		conf.RootCAs = pool
+	t, err := dial.Transport(dial.Options{TrustedCAs: o.TrustedCAs, Proxy: o.Proxy, IdleTimeout: o.IdleTimeout})
+	if err == nil {
+		t.DisableCompression = false // listings come packed; of contents see RoundTrip
 	}
-	return &http.Transport{
-		Proxy:                 o.Proxy,
-		DialContext:           idleDialer{&net.Dialer{Timeout: dialTimeout}, o.IdleTimeout}.DialContext,
-		TLSClientConfig:       conf,
-		TLSHandshakeTimeout:   tlsTimeout,
-		ExpectContinueTimeout: time.Second,
-		MaxIdleConnsPerHost:   32,
-		IdleConnTimeout:       o.IdleTimeout / 2,
-	}, nil
+	return t, err
 }
 
 // transport authorizes requests, and keeps for the caller what the SDK drops of the answers.

@@ -2,17 +2,16 @@ package oss
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
 	osssdk "github.com/aliyun/alibabacloud-oss-go-sdk-v2/oss"
 	"github.com/aliyun/alibabacloud-oss-go-sdk-v2/oss/credentials"
 	"github.com/aliyun/alibabacloud-oss-go-sdk-v2/oss/retry"
+
+	"druid.internal/druid/internal/store/dial"
 )
 
 // connect makes the client. Nothing is looked at but the options.
@@ -45,34 +44,9 @@ func connect(o Options) (*osssdk.Client, *http.Client, error) {
 	}), httpClient, nil
 }
 
-// newHTTPClient is of this store alone. Timeouts are about standstill, not about size: a
-// transfer may take as long as it moves.
+// newHTTPClient is of this store alone.
 func newHTTPClient(o Options) (*http.Client, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.InsecureSkipVerify}
-	if len(o.TrustedCAs) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(o.TrustedCAs) {
-			return nil, errors.New("trustedCaCert holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
-		}
-		conf.RootCAs = pool
-	}
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:               o.Proxy,
-			DialContext:         idleDialer{dialer, o.IdleTimeout}.DialContext,
-			TLSClientConfig:     conf,
-			TLSHandshakeTimeout: tlsTimeout,
-			MaxIdleConnsPerHost: 32,
-			IdleConnTimeout:     o.IdleTimeout / 2,
-			// Sizes and checksums are of what is stored.
-			DisableCompression: true,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	return dial.Client(dial.Options{TrustedCAs: o.TrustedCAs, InsecureSkipVerify: o.InsecureSkipVerify, Proxy: o.Proxy, IdleTimeout: o.IdleTimeout})
 }
 
 // retryer repeats what the SDK would, except where repeating cannot help.
@@ -80,7 +54,7 @@ type retryer struct{ *retry.Standard }
 
 func (r retryer) IsErrorRetryable(err error) bool {
 	var creds *credentialsError
-	if errors.As(err, &creds) || notTrusted(err) != nil {
+	if errors.As(err, &creds) || dial.Untrusted(err) != nil {
 		return false
 	}
 	switch code := codeOf(err); {

@@ -3,7 +3,6 @@ package oss
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	osssdk "github.com/aliyun/alibabacloud-oss-go-sdk-v2/oss"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/dial"
 )
 
 // failure is an error of the server or of the way to it, in the words of the port: what it
@@ -159,7 +159,7 @@ func (s *Store) classifyNetwork(err error) error {
 		record  tls.RecordHeaderError
 		sent    *url.Error
 	)
-	trust := notTrusted(err)
+	trust := dial.Untrusted(err)
 	switch {
 	case trust != nil:
 		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
@@ -180,27 +180,6 @@ func (s *Store) classifyNetwork(err error) error {
 		return nil
 	}
 	return f
-}
-
-// notTrusted returns the complaint about the server's certificate, if that is what err is.
-func notTrusted(err error) error {
-	var (
-		verification *tls.CertificateVerificationError
-		authority    x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-	)
-	switch {
-	case errors.As(err, &verification):
-		return verification.Err
-	case errors.As(err, &authority):
-		return authority
-	case errors.As(err, &host):
-		return host
-	case errors.As(err, &invalid):
-		return invalid
-	}
-	return nil
 }
 
 // codeOf is the server's error code, or "".

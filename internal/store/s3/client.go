@@ -3,14 +3,10 @@ package s3
 import (
 	"context"
 	"crypto/md5"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -22,6 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
+
+	"druid.internal/druid/internal/store/dial"
 )
 
 // connect makes the client. Only the ambient chain looks at the environment and at ~/.aws.
@@ -78,7 +76,7 @@ func newRetryer(attempts int) aws.Retryer {
 		o.Retryables = append([]retry.IsErrorRetryable{
 			// Repeating cannot help, and the caller waits for the answer.
 			retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-				if notTrusted(err) != nil {
+				if dial.Untrusted(err) != nil {
 					return aws.FalseTernary
 				}
 				return aws.UnknownTernary
@@ -88,35 +86,9 @@ func newRetryer(attempts int) aws.Retryer {
 	})
 }
 
-// newHTTPClient is of this store alone. Timeouts are about standstill, not about size: a
-// transfer may take as long as it moves.
+// newHTTPClient is of this store alone.
 func newHTTPClient(o Options) (*http.Client, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.InsecureSkipVerify}
-	if len(o.TrustedCAs) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(o.TrustedCAs) {
-			return nil, errors.New("trustedCaCert holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
-		}
-		conf.RootCAs = pool
-	}
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:               o.Proxy,
-			DialContext:         idleDialer{dialer, o.IdleTimeout}.DialContext,
-			TLSClientConfig:     conf,
-			TLSHandshakeTimeout: tlsTimeout,
-			// Otherwise an upload would wait for a go-ahead that many servers never give.
-			ExpectContinueTimeout: time.Second,
-			MaxIdleConnsPerHost:   32,
-			IdleConnTimeout:       o.IdleTimeout / 2,
-		},
-		// S3 answers "wrong region" by a redirect, which must not be followed with a body.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	return dial.Client(dial.Options{TrustedCAs: o.TrustedCAs, InsecureSkipVerify: o.InsecureSkipVerify, Proxy: o.Proxy, IdleTimeout: o.IdleTimeout})
 }
 
 // identity is whose name requests are signed with, and in which region.

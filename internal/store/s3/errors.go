@@ -3,7 +3,6 @@ package s3
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/dial"
 )
 
 // failure is an error of the server or of the way to it, in the words of the port: what it
@@ -178,7 +178,7 @@ func (s *Store) classifyNetwork(err error) error {
 		dns     *net.DNSError
 		timeout net.Error
 	)
-	trust := notTrusted(err)
+	trust := dial.Untrusted(err)
 	switch {
 	case trust != nil:
 		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
@@ -208,27 +208,6 @@ func (s *Store) classifyNetwork(err error) error {
 		f.remedy = "check the endpoint and the network"
 	}
 	return f
-}
-
-// notTrusted returns the complaint about the server's certificate, if that is what err is.
-func notTrusted(err error) error {
-	var (
-		verification *tls.CertificateVerificationError
-		authority    x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-	)
-	switch {
-	case errors.As(err, &verification):
-		return verification.Err
-	case errors.As(err, &authority):
-		return authority
-	case errors.As(err, &host):
-		return host
-	case errors.As(err, &invalid):
-		return invalid
-	}
-	return nil
 }
 
 func isSendError(err error) bool {

@@ -3,49 +3,22 @@ package swift
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"time"
+
+	"druid.internal/druid/internal/store/dial"
 )
 
-// newHTTPClient is of this store alone. Timeouts are about standstill, not about size: a
-// transfer may take as long as it moves.
+// newHTTPClient is of this store alone.
 func newHTTPClient(o Options) (*http.Client, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.InsecureSkipVerify}
-	if len(o.TrustedCAs) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(o.TrustedCAs) {
-			return nil, errors.New("trustedCaCert holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")
-		}
-		conf.RootCAs = pool
-	}
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:               o.Proxy,
-			DialContext:         idleDialer{dialer, o.IdleTimeout}.DialContext,
-			TLSClientConfig:     conf,
-			TLSHandshakeTimeout: tlsTimeout,
-			MaxIdleConnsPerHost: 32,
-			IdleConnTimeout:     o.IdleTimeout / 2,
-			// Sizes and digests are of what is stored.
-			DisableCompression: true,
-		},
-		// A redirect would take the token elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	return dial.Client(dial.Options{TrustedCAs: o.TrustedCAs, InsecureSkipVerify: o.InsecureSkipVerify, Proxy: o.Proxy, IdleTimeout: o.IdleTimeout})
 }
 
 // request is one that is sent to the storage URL.
@@ -126,7 +99,7 @@ func repeatable(err error) bool {
 		return answer.status >= 500
 	}
 	var creds *credentialsError
-	return !errors.As(err, &creds) && notTrusted(err) == nil
+	return !errors.As(err, &creds) && dial.Untrusted(err) == nil
 }
 
 // once sends a request with a token that is valid; one that the server has forgotten is

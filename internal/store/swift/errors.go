@@ -3,7 +3,6 @@ package swift
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/dial"
 )
 
 // statusRateLimited is Swift's own "slow down".
@@ -112,7 +112,7 @@ func (s *Store) classifyNetwork(err error) error {
 		op      *net.OpError
 		record  tls.RecordHeaderError
 	)
-	trust := notTrusted(err)
+	trust := dial.Untrusted(err)
 	switch {
 	case trust != nil:
 		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
@@ -133,27 +133,6 @@ func (s *Store) classifyNetwork(err error) error {
 		return &failure{said: innermost(err), cause: err}
 	}
 	return f
-}
-
-// notTrusted returns the complaint about the server's certificate, if that is what err is.
-func notTrusted(err error) error {
-	var (
-		verification *tls.CertificateVerificationError
-		authority    x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-	)
-	switch {
-	case errors.As(err, &verification):
-		return verification.Err
-	case errors.As(err, &authority):
-		return authority
-	case errors.As(err, &host):
-		return host
-	case errors.As(err, &invalid):
-		return invalid
-	}
-	return nil
 }
 
 // describe names the server.

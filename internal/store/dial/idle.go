@@ -1,4 +1,4 @@
-package oss
+package dial
 
 import (
 	"context"
@@ -18,6 +18,9 @@ func (d idleDialer) DialContext(ctx context.Context, network, addr string) (net.
 	conn, err := d.dialer.DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
+	}
+	if d.timeout <= 0 {
+		return conn, nil
 	}
 	return &idleConn{Conn: conn, timeout: d.timeout}, nil
 }
