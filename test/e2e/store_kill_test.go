@@ -19,6 +19,7 @@ func momentsOf(name string) []moment {
 		"Ceph":  {{"begin Full", 1, true}, {"part Full", 2, false}, {"part Full", 2, true}, {"finish Full", 1, false}, {"finish Full", 1, true}},
 		"GCS":   {{"begin Full", 1, true}, {"part", 1, false}, {"part", 1, true}, {"finish", 1, false}, {"finish", 1, true}},
 		"Azure": {{"part Full", 1, false}, {"part Full", 2, false}, {"part Full", 2, true}, {"finish Full", 1, false}, {"finish Full", 1, true}},
+		"OSS":   {{"begin Full", 1, true}, {"part Full", 2, false}, {"part Full", 2, true}, {"finish Full", 1, false}, {"finish Full", 1, true}},
 		"Swift": {{"part Full", 1, false}, {"part Full", 2, false}, {"part Full", 2, true}, {"finish Full", 1, false}, {"finish Full", 1, true}},
 	}[name]
 	return slices.Concat([]moment{

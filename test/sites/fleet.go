@@ -35,6 +35,8 @@ func start(name string) func(context.Context, *Fleet) (Site, error) {
 		return startAzure
 	case "Swift":
 		return startSwift
+	case "OSS":
+		return startOSS
 	case "Local":
 		return startLocal
 	}
@@ -42,7 +44,7 @@ func start(name string) func(context.Context, *Fleet) (Site, error) {
 }
 
 // Names are all sites. Ceph's gateway is two of them: as S3, and as Swift.
-func Names() []string { return []string{"MinIO", "Ceph", "GCS", "Azure", "Swift", "Local"} }
+func Names() []string { return []string{"MinIO", "Ceph", "GCS", "Azure", "Swift", "OSS", "Local"} }
 
 // Get starts a site, or fails the test.
 func (f *Fleet) Get(tb testing.TB, name string) Site {
