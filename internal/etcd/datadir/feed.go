@@ -38,6 +38,7 @@ type feed struct {
 	queues  []queue
 	current int   // delta in use
 	held    int64 // bytes in queues
+	active  int   // deltas that are being unpacked
 	stopped bool
 	wait    sync.WaitGroup
 	cancel  context.CancelFunc
@@ -60,7 +61,7 @@ const currentAhead = 4
 func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget int64) *feed {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &feed{deltas: deltas, seeds: s, budget: budget, cores: runtime.GOMAXPROCS(0), queues: make([]queue, len(deltas)), cancel: cancel}
-	f.whole = budget * 3 / 2 / int64(f.cores+2)
+	f.whole = budget * 3 / 2 / int64(2*f.cores+1) // so many are unpacked at the most
 	f.change.L = &f.mu
 	f.spare.New = func() any { return new(parcel) }
 	context.AfterFunc(ctx, func() {
@@ -78,7 +79,7 @@ func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget
 				i := next
 				next++
 				mu.Unlock()
-				if i >= len(deltas) || f.turn(i, parallel) != nil {
+				if i >= len(deltas) || ctx.Err() != nil {
 					return
 				}
 				leases, err := f.pump(i)
@@ -92,17 +93,19 @@ func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget
 	return f
 }
 
-// turn waits until the delta i is at most so far ahead of the one in use: memory is not taken
-// for what is used much later. It fails when the feed is stopped.
-func (f *feed) turn(i, ahead int) error {
+// turn waits until the delta i may be unpacked: it is soon to be used, or a processor has
+// nothing else to do and little waits to be used. Otherwise memory would be taken that is used much
+// later. It fails when the feed is stopped.
+func (f *feed) turn(i int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i > f.current+ahead && !f.stopped {
+	for !f.stopped && i > f.current+f.cores && (f.active >= f.cores || f.held >= f.budget/2) {
 		f.change.Wait()
 	}
 	if f.stopped {
 		return context.Canceled
 	}
+	f.active++
 	return nil
 }
 
@@ -115,8 +118,22 @@ func (f *feed) close() {
 // pump decodes the delta i to its end, which is io.EOF.
 func (f *feed) pump(i int) (_ []codec.Lease, err error) {
 	named := func(err error) error { return fmt.Errorf("%s: %w", f.deltas[i].Name, err) }
+	unpacking := false
+	defer func() {
+		if unpacking {
+			f.mu.Lock()
+			f.active--
+			f.change.Broadcast()
+			f.mu.Unlock()
+		}
+	}()
 	r, err := f.deltas[i].Open(codec.ReaderOptions{
-		Wait:  func() error { return f.turn(i, f.cores) },
+		Wait: func() (err error) {
+			if err = f.turn(i); err == nil {
+				unpacking = true
+			}
+			return err
+		},
 		Whole: &codec.Whole{MaxBytes: f.whole, Memory: &f.contents},
 	})
 	if err != nil {

@@ -12,44 +12,53 @@ import (
 	"druid.internal/druid/internal/etcd/codec"
 )
 
-// noRecords is a delta without content.
-type noRecords struct{}
+// oneRecord is a delta with one record of so many bytes.
+type oneRecord struct {
+	left int
+}
 
-func (noRecords) Next() (*codec.Batch, error) { return nil, io.EOF }
-func (noRecords) Leases() []codec.Lease       { return nil }
-func (noRecords) Close() error                { return nil }
+func (r *oneRecord) Next() (*codec.Batch, error) {
+	if r.left == 0 {
+		return nil, io.EOF
+	}
+	b := &codec.Batch{Records: []codec.Record{{Key: []byte("k"), Value: make([]byte, r.left)}}}
+	r.left = 0
+	return b, nil
+}
+func (*oneRecord) Leases() []codec.Lease { return nil }
+func (*oneRecord) Close() error          { return nil }
 
-func TestDeltasAreOpenedAndUnpackedOnlySoFarAhead(t *testing.T) {
+func TestDeltasAreUnpackedOnlySoFarAhead(t *testing.T) {
+	const count, parallel, budget, size = 40, 6, 1 << 20, 1 << 18
 	synctest.Test(t, func(t *testing.T) {
-		const count, parallel = 20, 6
 		var mu sync.Mutex
-		opened, unpacked := 0, 0
+		unpacked := 0
 		deltas := slices.Repeat([]Delta{{Name: "delta", Open: func(o codec.ReaderOptions) (Records, error) {
-			mu.Lock()
-			opened++
-			mu.Unlock()
 			err := o.Wait()
 			mu.Lock()
 			defer mu.Unlock()
 			unpacked++
-			return noRecords{}, err
+			return &oneRecord{size}, err
 		}}}, count)
 		seeds := newSeeds()
-		f := newFeed(t.Context(), deltas, &seeds, parallel, 1<<20)
+		f := newFeed(t.Context(), deltas, &seeds, parallel, budget)
 		defer f.close()
 		for i := range count {
 			synctest.Wait()
 			mu.Lock()
-			if want := min(i+runtime.GOMAXPROCS(0), count-1) + 1; unpacked > want {
+			// Those in use, those that fill half the budget, and one for each processor.
+			if want := min(i+1+budget/2/size+2*runtime.GOMAXPROCS(0), count); unpacked > want {
 				t.Errorf("while delta %d is in use %d are unpacked, want at most %d", i, unpacked, want)
-			}
-			if want := min(i+parallel, count-1) + 1; opened > want {
-				t.Errorf("while delta %d is in use %d are open or were, want at most %d", i, opened, want)
 			}
 			if unpacked <= i {
 				t.Errorf("delta %d is waited for and not unpacked", i)
 			}
 			mu.Unlock()
+			p, err := f.next(t.Context(), i)
+			if err != nil {
+				t.Fatalf("delta %d: %v", i, err)
+			}
+			f.release(p)
 			if _, err := f.next(t.Context(), i); err != io.EOF {
 				t.Fatalf("delta %d: %v", i, err)
 			}
@@ -66,7 +75,7 @@ func TestAFeedThatIsClosedWaitsForNoTurn(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			got = append(got, err)
-			return noRecords{}, err
+			return &oneRecord{1 << 20}, err
 		}}}, 20)
 		seeds := newSeeds()
 		f := newFeed(t.Context(), deltas, &seeds, 2*runtime.GOMAXPROCS(0), 1<<20)
