@@ -3,7 +3,6 @@
 package azure
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -14,8 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -100,17 +97,24 @@ func (a account) options(name string) azure.Options {
 // block is small, so that large blobs have several.
 const block = 4 << 20
 
-// container is the SDK's own client, for arranging and attacking. It never repeats.
-func (a account) container(t *testing.T, name string) *container.Client {
+// hands are those of the account's owner on a container.
+func (a account) hands(name string) stores.AzureContainer {
+	return stores.AzureContainer{Endpoint: a.endpoint, CA: a.ca, Key: stores.AzuriteKey, Name: name}
+}
+
+func (a account) raw(t *testing.T, s store.Reader) stores.Raw {
 	t.Helper()
-	cred, err := container.NewSharedKeyCredential(stores.AzuriteAccount, stores.AzuriteKey)
+	r, err := a.hands(containerOf(s)).Raw()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := container.NewClientWithSharedKeyCredential(a.endpoint+"/"+name, cred, &container.ClientOptions{ClientOptions: policy.ClientOptions{
-		Transport: &http.Client{Transport: &http.Transport{TLSClientConfig: a.ca.ClientTLS(), DisableKeepAlives: true}},
-		Retry:     policy.RetryOptions{MaxRetries: -1},
-	}})
+	return r
+}
+
+// container is the SDK's own client, for arranging and attacking. It never repeats.
+func (a account) container(t *testing.T, name string) *container.Client {
+	t.Helper()
+	c, err := a.hands(name).Client()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,8 +242,7 @@ func (a account) cutDownload(t *testing.T, s store.Store, v store.Version) io.Re
 
 func (a account) overwrite(t *testing.T, s store.Store, key string, body []byte) {
 	t.Helper()
-	_, err := a.container(t, containerOf(s)).NewBlockBlobClient(key).Upload(t.Context(), streaming.NopCloser(bytes.NewReader(body)), nil)
-	if err != nil {
+	if err := a.raw(t, s).Overwrite(t.Context(), key, body); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -247,7 +250,7 @@ func (a account) overwrite(t *testing.T, s store.Store, key string, body []byte)
 // hide deletes a blob by its name; a lock may refuse that.
 func (a account) hide(t *testing.T, s store.Store, key string) {
 	t.Helper()
-	_, err := a.container(t, containerOf(s)).NewBlobClient(key).Delete(t.Context(), nil)
+	err := a.raw(t, s).Hide(t.Context(), key)
 	if err != nil && !bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.BlobImmutableDueToPolicy) {
 		t.Fatal(err)
 	}

@@ -189,8 +189,7 @@ func cutDownload(t *testing.T, s store.Store, v store.Version) io.ReadCloser {
 // overwrite puts something under a key on no condition.
 func overwrite(t *testing.T, s store.Store, key string, body []byte) {
 	t.Helper()
-	path := "/upload/storage/v1/b/" + bucketOf(s) + "/o?uploadType=media&name=" + url.QueryEscape(key)
-	if _, err := server.Do(t.Context(), http.MethodPost, path, body); err != nil {
+	if err := server.Raw(bucketOf(s)).Overwrite(t.Context(), key, body); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -199,8 +198,8 @@ func overwrite(t *testing.T, s store.Store, key string, body []byte) {
 // lock may refuse it.
 func hide(t *testing.T, s store.Store, key string) {
 	t.Helper()
-	answer, err := server.Do(t.Context(), http.MethodDelete, object(s, key), nil)
-	if err != nil && !strings.Contains(string(answer), "No such object") && !strings.Contains(string(answer), "retentionPolicyNotMet") {
+	err := server.Raw(bucketOf(s)).Hide(t.Context(), key)
+	if err != nil && !strings.Contains(err.Error(), "No such object") && !strings.Contains(err.Error(), "retentionPolicyNotMet") {
 		t.Fatal(err)
 	}
 }

@@ -3,7 +3,6 @@
 package s3_test
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -202,8 +201,7 @@ func (s *server) cutDownload(t *testing.T, opened store.Store, v store.Version) 
 // overwrite puts body under key as others do, without asking whether it is there.
 func (s *server) overwrite(t *testing.T, opened store.Store, key string, body []byte) {
 	t.Helper()
-	_, err := s.Client(s.Root).PutObject(t.Context(), &awss3.PutObjectInput{Bucket: aws.String(bucketOf(opened)), Key: &key, Body: bytes.NewReader(body)})
-	if err != nil {
+	if err := s.Raw(s.Root, bucketOf(opened)).Overwrite(t.Context(), key, body); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -211,8 +209,7 @@ func (s *server) overwrite(t *testing.T, opened store.Store, key string, body []
 // hide deletes key without naming a version.
 func (s *server) hide(t *testing.T, opened store.Store, key string) {
 	t.Helper()
-	_, err := s.Client(s.Root).DeleteObject(t.Context(), &awss3.DeleteObjectInput{Bucket: aws.String(bucketOf(opened)), Key: &key})
-	if err != nil {
+	if err := s.Raw(s.Root, bucketOf(opened)).Hide(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -3,14 +3,11 @@
 package swift_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -46,57 +43,25 @@ func run(m *testing.M) int {
 }
 
 // raw is a client that knows nothing of the package under test, for arranging and attacking.
-type raw struct {
-	client     *http.Client
-	token, url string
-}
+type raw struct{ *stores.Swift }
 
-func newRaw(t *testing.T) *raw {
+func newRaw(t *testing.T) raw {
 	t.Helper()
-	r := &raw{client: &http.Client{Transport: &http.Transport{TLSClientConfig: ceph.CA.ClientTLS(), DisableKeepAlives: true}}}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, ceph.SwiftAuthURL, nil)
+	s, err := stores.LogIn(t.Context(), ceph.CA, ceph.SwiftAuthURL, ceph.SwiftUser, ceph.SwiftKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("X-Auth-User", ceph.SwiftUser)
-	req.Header.Set("X-Auth-Key", ceph.SwiftKey)
-	resp, err := r.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	r.token, r.url = resp.Header.Get("X-Auth-Token"), resp.Header.Get("X-Storage-Url")
-	if r.token == "" || r.url == "" {
-		t.Fatalf("no token: %s", resp.Status)
-	}
-	return r
+	return raw{s}
 }
 
 // ask sends a request about a container or object and fails the test if it is refused.
-func (r *raw) ask(t *testing.T, method, container, object, query string, header map[string]string, body []byte) (http.Header, []byte) {
+func (r raw) ask(t *testing.T, method, container, object, query string, header map[string]string, body []byte) (http.Header, []byte) {
 	t.Helper()
-	target := r.url + "/" + container
-	if object != "" {
-		target += "/" + strings.ReplaceAll(url.PathEscape(object), "%2F", "/")
-	}
-	req, err := http.NewRequestWithContext(t.Context(), method, target+query, bytes.NewReader(body))
+	got, answer, err := r.Ask(t.Context(), method, container, object, query, header, body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range header {
-		req.Header.Set(name, value)
-	}
-	req.Header.Set("X-Auth-Token", r.token)
-	resp, err := r.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode/100 != 2 {
-		t.Fatalf("%s %s/%s: %s %s %v", method, container, object, resp.Status, b, err)
-	}
-	return resp.Header, b
+	return got, answer
 }
 
 // entry is a line of a listing.
@@ -107,7 +72,7 @@ type entry struct {
 }
 
 // names are all objects of a container, segments too.
-func (r *raw) names(t *testing.T, container string) []entry {
+func (r raw) names(t *testing.T, container string) []entry {
 	t.Helper()
 	_, b := r.ask(t, http.MethodGet, container, "", "?format=json", nil, nil)
 	var all []entry
