@@ -3,9 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -242,61 +240,6 @@ func TestCollectingDeletesWhatIsNoLongerLockedAndLeavesTheRestRestorable(t *test
 		t.Fatal(err)
 	}
 	w.check(dir, last)
-}
-
-// TestWhatIsCopiedRestoresToTheSameHashKVBetweenAllStores copies with the rights of a reader
-// at the source and a writer at the destination.
-func TestWhatIsCopiedRestoresToTheSameHashKVBetweenAllStores(t *testing.T) {
-	t.Parallel()
-	m := sharedMinIO(t)
-	origin := newBucket(t, m, stores.Compliance)
-	w := newWorld(t, 13, 80)
-	w.useS3(m, m.Endpoint, origin)
-	last := w.backup(150)
-	_, want := w.mustRestore("--keep-history")
-
-	reader := inS3(t, m, m.Endpoint, origin, assume(t, m, stores.ReaderPolicy(origin, prefix)))
-	disk := inDirectory(t, t.TempDir())
-	writable := func() place {
-		b := newBucket(t, m, stores.Compliance)
-		return inS3(t, m, m.Endpoint, b, assume(t, m, stores.WriterPolicy(b, prefix)))
-	}
-	wide := inS3(t, m, m.Endpoint, newBucket(t, m, stores.Governance), m.Root)
-	for _, c := range []struct {
-		what     string
-		from, to place
-		how      string
-	}{
-		{"MinIO to a directory", reader, disk, "streamed"},
-		{"a directory to MinIO", disk, writable(), "streamed"},
-		{"MinIO to MinIO with separate rights", reader, writable(), "streamed"},
-		{"MinIO to MinIO inside the store", w.place, wide, "server-side"},
-	} {
-		both := c.to.copyFrom(c.from)
-		says(t, both.succeeds("copy", "-o=json"), `"how": "`+c.how+`"`)
-		says(t, both.succeeds("copy", "--verify", "-o=json"), `"how": "existing"`)
-		l := c.to.list()
-		if l.end() != last {
-			t.Errorf("%s: the copy is restorable up to %d, want %d", c.what, l.end(), last)
-		}
-		dir, got := c.to.mustRestore("--keep-history")
-		if got.HashKV != want.HashKV || got.Revision != last {
-			t.Errorf("%s: HashKV %d at revision %d, want %d at %d", c.what, got.HashKV.Hash, got.Revision, want.HashKV.Hash, last)
-		}
-		w.check(dir, last)
-	}
-	// A copy that was cut off in the middle is completed by the next.
-	part := inDirectory(t, t.TempDir())
-	both := part.copyFrom(reader)
-	both.succeeds("copy")
-	lost := w.list().all("Incr")[0]
-	for _, path := range []string{lost.Name, strings.Replace(lost.Name, "Incr-", "Manifest-Incr-", 1)} {
-		os.Remove(filepath.Join(strings.TrimPrefix(part.store[1], "--store-container="), prefix, "v2", path))
-	}
-	both.succeeds("copy")
-	if _, got := part.mustRestore("--keep-history"); got.HashKV != want.HashKV {
-		t.Errorf("after completing the copy HashKV is %d, want %d", got.HashKV.Hash, want.HashKV.Hash)
-	}
 }
 
 // served is the key space an etcd serves.

@@ -19,6 +19,10 @@ func TestTheWholeLifeOfABackupOnEveryStore(t *testing.T) {
 		owner := inSite(t, s, "", bucket, sites.Owner)
 
 		says(t, owner.succeeds("store probe"), map[bool]string{true: "\nprotected: ", false: "\nnot protected: "}[locks])
+		// A plain bucket protects nothing, and still nobody overwrites there who asks not to. Ceph
+		// ignores the question as S3.
+		says(t, inSite(t, s, "", fleet.Bucket(t, s, sites.Plain), sites.Owner).succeeds("store probe"),
+			"overwrite it  "+map[bool]string{true: "not proven", false: "refused"}[s.Name() == "Ceph"], "\nnot protected: ")
 		r := w.snapshot("--data-dir=" + w.etcd.DataDir())
 		w.uploaded(r, 1)
 		first := w.write(100)
