@@ -20,9 +20,9 @@ func TestTheWholeLifeOfABackupOnEveryStore(t *testing.T) {
 
 		says(t, owner.succeeds("store probe"), map[bool]string{true: "\nprotected: ", false: "\nnot protected: "}[locks])
 		// A plain bucket protects nothing, and still nobody overwrites there who asks not to. Ceph
-		// ignores the question as S3.
+		// ignores the question, by either protocol.
 		says(t, inSite(t, s, "", fleet.Bucket(t, s, sites.Plain), sites.Owner).succeeds("store probe"),
-			"overwrite it  "+map[bool]string{true: "not proven", false: "refused"}[s.Name() == "Ceph"], "\nnot protected: ")
+			"overwrite it  "+map[bool]string{true: "not proven", false: "refused"}[s.Name() == "Ceph" || s.Name() == "Swift"], "\nnot protected: ")
 		r := w.snapshot("--data-dir=" + w.etcd.DataDir())
 		w.uploaded(r, 1)
 		first := w.write(100)
