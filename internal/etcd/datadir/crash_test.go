@@ -339,3 +339,66 @@ func TestADirectoryMadeMeanwhileDoesNotCostTheOldOne(t *testing.T) {
 		t.Errorf("beside the directory: %q, want the old one still set aside", names)
 	}
 }
+
+// The number of a removed directory is soon given to another one. Here that is made certain: the
+// unfinished directory is taken away instead of removed, and comes back under the name.
+func TestADirectoryWithTheInodeOfTheUnfinishedOneDoesNotCostTheOldOne(t *testing.T) {
+	for name, mounted := range map[string]bool{"a directory": false, "a mount point": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			oldDir(t, dir)
+			swap, target, fresh := "renames", dir, dir+".part"
+			if mounted {
+				swap, target = "mounted renames", filepath.Join(dir, "member")
+				fresh = filepath.Join(target+".part", "member")
+			}
+			if _, killed, out := restoreInChild(t, crashDir+"="+dir, crashSwap+"="+swap, crashStep+"="+string(setAside)); !killed {
+				t.Fatal(out)
+			}
+			taken := filepath.Join(t.TempDir(), "taken")
+			for _, err := range []error{
+				os.Rename(fresh, taken),
+				os.MkdirAll(filepath.Join(target, "somebody's"), 0o700),
+				recoverAt(dir, mounted),
+				os.RemoveAll(target),
+				os.Rename(taken, target),
+				recoverAt(dir, mounted),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if kept := findOld(t, filepath.Dir(target)); !strings.Contains(kept, ".part-old-0-") {
+				t.Errorf("the old data are %q, want them still set aside", kept)
+			}
+		})
+	}
+}
+
+// A run that ends right before it sets the old directory aside leaves an empty one for it.
+func TestAnEmptyDirectorySetAsideDoesNotBlockTheNextRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	oldDir(t, dir)
+	if _, killed, out := restoreInChild(t, crashDir+"="+dir, crashSwap+"=renames", crashStep+"="+string(setAside)); !killed {
+		t.Fatal(out)
+	}
+	for _, existing := range []string{"none", "old"} {
+		if got := which(t, dir); got != existing {
+			t.Fatalf("before Recover the directory is %s, want %s", got, existing)
+		}
+		for _, name := range []string{"-old-77-1", "-old-0-1"} {
+			if err := os.Mkdir(dir+".part"+name, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Recover(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got := which(t, dir); got != "old" {
+			t.Errorf("after Recover the directory is %s", got)
+		}
+		if diff := cmp.Diff([]string{"data"}, siblings(t, dir)); diff != "" {
+			t.Errorf("beside the directory (-want +got):\n%s", diff)
+		}
+	}
+}

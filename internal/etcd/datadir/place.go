@@ -20,7 +20,7 @@ import (
 //	DIR.part             DIR/member.part/member   what takes its place; after the exchange, the old one
 //	DIR.part-old-INODE-  DIR/member.part-old-     the old one, where the file system cannot exchange two
 //	                                              names; the number is that of the new one, to recognise
-//	                                              it under its name, or 0: see [place.keep]
+//	                                              it under its name, or 0: see [place.disown]
 //	DIR.part.lock        DIR/member.part.lock     held, by flock, by the one process that may touch any of them
 type place struct {
 	dir           string

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,8 @@ func Recover(dir string) error {
 	return p.recover()
 }
 
-// aside lists the directories that were set aside.
+// aside lists the directories that were set aside. It removes empty ones: an old directory is
+// never empty, so they are what a run made that was interrupted before it set anything aside.
 func (p *place) aside() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(p.target))
 	if err != nil {
@@ -31,17 +33,35 @@ func (p *place) aside() ([]string, error) {
 	}
 	var found []string
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(p.part)+"-old-") {
-			found = append(found, filepath.Join(filepath.Dir(p.target), e.Name()))
+		if !strings.HasPrefix(e.Name(), p.asidePrefix()) {
+			continue
 		}
+		path := filepath.Join(filepath.Dir(p.target), e.Name())
+		if unix.Rmdir(path) == nil { // fails for all others
+			continue
+		}
+		found = append(found, path)
 	}
 	return found, nil
 }
 
+// asidePrefix is what the names begin with under which old directories are set aside.
+func (p *place) asidePrefix() string { return filepath.Base(p.part) + "-old-" }
+
 // asidePattern is the name, for os.MkdirTemp, under which an old directory is set aside for the
 // directory with the inode.
 func (p *place) asidePattern(inode uint64) string {
-	return fmt.Sprintf("%s-old-%d-*", filepath.Base(p.part), inode)
+	return fmt.Sprintf("%s%d-*", p.asidePrefix(), inode)
+}
+
+// asideFor is the inode in the name of a directory that was set aside, 0 if there is none.
+func (p *place) asideFor(path string) uint64 {
+	number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), p.asidePrefix()), "-")
+	inode, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return inode
 }
 
 // recover undoes or completes what an interrupted run left.
@@ -50,7 +70,10 @@ func (p *place) asidePattern(inode uint64) string {
 //	there              none            nothing was replaced, or all was  removing DIR.part
 //	the new one        there           replaced, not cleaned up          removing both others
 //	missing or empty   there           interrupted between two renames   putting the old one back
-//	another            there           somebody else made it meanwhile   removing DIR.part only
+//	another            there           somebody else made it meanwhile   removing DIR.part only; the old one stays
+//
+// A directory that stays set aside loses the inode in its name: that number is given to another
+// directory once DIR.part is removed, which would then be taken for the new one.
 //
 // Nothing is removed before what has the name now is known to have it also after a power failure.
 func (p *place) recover() error {
@@ -90,17 +113,36 @@ func (p *place) settleAside(aside []string) error {
 		return syncDir(filepath.Dir(p.target))
 	}
 	for _, path := range aside {
-		if ours, _ := filepath.Match(p.asidePattern(inode), filepath.Base(path)); !ours {
-			continue
-		}
-		if err := p.sync(); err != nil {
-			return fmt.Errorf("before removing the old data directory: %w", err)
-		}
-		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("remove the old data directory: %w", err)
+		switch p.asideFor(path) {
+		case 0:
+		case inode:
+			if err := p.sync(); err != nil {
+				return fmt.Errorf("before removing the old data directory: %w", err)
+			}
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("remove the old data directory: %w", err)
+			}
+		default:
+			if _, err := p.disown(path); err != nil {
+				return fmt.Errorf("rename the old data directory, so that no run removes it: %w", err)
+			}
 		}
 	}
-	return nil
+	return p.sync()
+}
+
+// disown gives the old directory at path a name under which no run removes it. It is not durable
+// before the next [place.sync].
+func (p *place) disown(path string) (kept string, err error) {
+	kept, err = os.MkdirTemp(filepath.Dir(p.target), p.asidePattern(0))
+	if err != nil {
+		return "", err
+	}
+	if err := rename(path, kept); err != nil {
+		os.Remove(kept)
+		return "", err
+	}
+	return kept, nil
 }
 
 // describe returns the inode of a directory, 0 if there is none.

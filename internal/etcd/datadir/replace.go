@@ -113,12 +113,7 @@ func (p *place) renameBoth(at func(step) error) (undo func() error, err error) {
 // keep gives the old directory, which is at path and cannot be put back, a name under which no
 // run removes it: it is put back when nothing is under the final name, and stays otherwise.
 func (p *place) keep(path string, because error) error {
-	kept, err := os.MkdirTemp(filepath.Dir(p.target), p.asidePattern(0))
-	if err == nil {
-		if err = rename(path, kept); err != nil {
-			os.Remove(kept)
-		}
-	}
+	kept, err := p.disown(path)
 	if err != nil {
 		kept = path
 	} else {
