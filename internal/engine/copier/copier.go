@@ -82,6 +82,9 @@ var (
 	ErrVanished = errors.New("objects vanished from the source while they were copied")
 )
 
+// leftAlone ends every error about a conflict: what was not done, and what helps.
+const leftAlone = "nothing was overwritten: remove what is wrong, or copy to another prefix"
+
 // Copier copies from one place to another.
 type Copier struct {
 	from Source

@@ -86,13 +86,34 @@ func (x *execution) run(ctx context.Context) error {
 	err := g.Wait()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if n := len(x.failures); n > 0 {
-		return errors.Join(err, fmt.Errorf("%d objects could not be copied, run it again to continue; the first: %w", n, x.failures[0]))
+	if len(x.failures) > 0 {
+		return errors.Join(err, summary(x.failures))
 	}
 	if err == nil {
 		err = ctx.Err()
 	}
 	return err
+}
+
+// summary makes one error of the failures of some objects. Conflicts carry their own remedy:
+// running it again meets them again.
+func summary(failures []error) error {
+	var conflicts, others []error
+	for _, err := range failures {
+		if errors.Is(err, ErrConflict) {
+			conflicts = append(conflicts, err)
+		} else {
+			others = append(others, err)
+		}
+	}
+	switch {
+	case len(conflicts) == 0:
+		return fmt.Errorf("%d objects could not be copied, run it again to continue; the first: %w", len(others), others[0])
+	case len(others) == 0:
+		return fmt.Errorf("%d objects could not be copied; the first: %w", len(conflicts), conflicts[0])
+	}
+	return fmt.Errorf("%d objects could not be copied; %d of them would fail again, the first: %w; run it again for the others, the first: %w",
+		len(failures), len(conflicts), conflicts[0], others[0])
 }
 
 func (x *execution) givenUp() bool {

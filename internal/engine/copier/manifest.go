@@ -31,9 +31,9 @@ func (x *execution) putManifest(ctx context.Context, s Step) error {
 	m, parseErr := snapshot.ParseManifest(s.key.Name, there)
 	switch {
 	case parseErr != nil:
-		return fmt.Errorf("%w: %s: %w", ErrConflict, object(x.c.to.Store, key), parseErr)
+		return fmt.Errorf("%w: %s: %w; %s", ErrConflict, object(x.c.to.Store, key), parseErr, leftAlone)
 	case m.Digest != s.Digest:
-		return fmt.Errorf("%w: %s tells the digest %s, and %s %s", ErrConflict, object(x.c.to.Store, key), m.Digest, object(x.c.from.Store, s.manifest.Key), s.Digest)
+		return fmt.Errorf("%w: %s tells the digest %s, and %s %s; %s", ErrConflict, object(x.c.to.Store, key), m.Digest, object(x.c.from.Store, s.manifest.Key), s.Digest, leftAlone)
 	}
 	return nil
 }

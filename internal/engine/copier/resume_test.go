@@ -294,6 +294,44 @@ func TestAnythingElseOfThatNameIsNeitherOverwrittenNorTakenForTheCopy(t *testing
 	}
 }
 
+// Running it again meets a conflict again, so only the other failures are to be tried again.
+func TestOnlyFailuresThatMayPassAreToBeTriedAgain(t *testing.T) {
+	const again, remedy = "run it again", "remove what is wrong, or copy to another prefix"
+	for title, c := range map[string]struct {
+		conflict, throttled bool
+		want, never         []string
+	}{
+		"a conflict":              {true, false, []string{"1 objects", remedy}, []string{again}},
+		"a store that is busy":    {false, true, []string{"1 objects", again}, []string{remedy}},
+		"a conflict and the same": {true, true, []string{"2 objects", again, remedy}, nil},
+	} {
+		t.Run(title, func(t *testing.T) {
+			from, to := source(t, storetest.S3Like(), lineageA), newBucket(t, storetest.S3Like())
+			f := storetest.NewFaulty(apart{to.Memory})
+			if c.conflict {
+				to.raw(v2(newHome, streams[2]), []byte("something else"))
+			}
+			if c.throttled {
+				f.Inject(storetest.Fail(store.ErrThrottled).On(storetest.OpPut, "/v2/"+streams[7]))
+			}
+			_, err := run(t, newCopier(t, from.Memory, f, from.options()))
+			if errors.Is(err, ErrConflict) != c.conflict || errors.Is(err, store.ErrThrottled) != c.throttled {
+				t.Fatalf("copy = %v", err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("copy = %v, want %q in it", err, want)
+				}
+			}
+			for _, never := range c.never {
+				if strings.Contains(err.Error(), never) {
+					t.Errorf("copy = %v, want no %q in it", err, never)
+				}
+			}
+		})
+	}
+}
+
 func TestAnInterruptionStopsTheCopy(t *testing.T) {
 	from, to := source(t, storetest.S3Like(), lineageA), newBucket(t, storetest.S3Like())
 	f := storetest.NewFaulty(apart{to.Memory})

@@ -23,7 +23,7 @@ const maxAttempts = 3
 func (x *execution) arrive(ctx context.Context, s Step, item *Item) error {
 	switch s.Action {
 	case Conflict:
-		return fmt.Errorf("%w: %s; nothing was overwritten: remove what is wrong, or copy to another prefix", ErrConflict, s.Why)
+		return fmt.Errorf("%w: %s; %s", ErrConflict, s.Why, leftAlone)
 	case Present:
 		item.How, item.Version, item.Proof, item.Digest = Existing, s.there[0].ID, s.proof, s.Digest
 		if item.Digest.IsZero() {
@@ -217,8 +217,8 @@ func (x *execution) settle(ctx context.Context, s Step, item *Item, there []stor
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %s has not the content of %s (SHA-256 %s, %d bytes); nothing was overwritten: remove what is wrong, or copy to another prefix",
-		ErrConflict, object(x.c.to.Store, s.To), object(x.c.from.Store, s.From), digest, s.Size)
+	return fmt.Errorf("%w: %s has not the content of %s (SHA-256 %s, %d bytes); %s",
+		ErrConflict, object(x.c.to.Store, s.To), object(x.c.from.Store, s.From), digest, s.Size, leftAlone)
 }
 
 // measure reads an object whole and returns its digest.
