@@ -88,9 +88,10 @@ func (s *objects) source(p restoreplan.Plan) (datadir.Source, io.Closer, error) 
 	}
 	for _, step := range p.Deltas {
 		src.Deltas = append(src.Deltas, datadir.Delta{
-			Name: step.Name().String(),
-			Last: step.Name().Last,
-			Open: func(o codec.ReaderOptions) (datadir.Records, error) { return s.delta(step.Snapshot, o) },
+			Name:  step.Name().String(),
+			First: step.Name().Start,
+			Last:  step.Name().Last,
+			Open:  func(o codec.ReaderOptions) (datadir.Records, error) { return s.delta(step.Snapshot, o) },
 		})
 	}
 	return src, base, nil

@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"io"
 	"slices"
+	"unsafe"
+
+	"druid.internal/druid/internal/backup/snapshot"
 )
 
 // nativeMagic begins the unpacked content of a native delta; its last byte is the version.
@@ -31,6 +34,8 @@ type nativeReader struct {
 	received int64
 	at       int64 // time of the current revision
 	leases   []Lease
+	// superseded are the events whose values nobody needs; nil: there are none
+	superseded []bool
 }
 
 func (n *nativeReader) next() (*Batch, error) {
@@ -65,26 +70,16 @@ func (n *nativeReader) next() (*Batch, error) {
 // entry decodes what is at the beginning of b and returns its size, 0 if its end is not in b. It
 // reports full if the event does not fit into what m has left.
 func (n *nativeReader) entry(b []byte, m *memory) (used int, full bool, err error) {
-	length, at := uvarint(b)
-	switch {
-	case at < 0:
-		return 0, false, n.w.malformed("the length of an event is too long")
-	case at == 0:
-		return 0, false, nil
-	case length == 0:
-		used, err = n.mark(b)
+	c, key, value, used, err := n.parse(b)
+	if key == nil || err != nil {
 		return used, false, err
-	case length > uint64(n.maxEvent):
-		return 0, false, n.w.malformed("an event of %d bytes, at most %d are expected", length, n.maxEvent)
-	case length > uint64(len(b)-at):
-		return 0, false, nil
 	}
-	end := at + int(length)
-	c, key, value, reason := parseEvent(b[at:end], n.seq.following())
-	if reason != "" {
-		return 0, false, n.w.malformed("%s", reason)
+	superseded := n.superseded != nil && n.superseded[n.seq.events]
+	need := len(key) + len(value) + keyValueOverhead
+	if superseded {
+		need = len(key)
 	}
-	if !m.reserve(len(key) + len(value) + keyValueOverhead) {
+	if !m.reserve(need) {
 		return 0, true, nil
 	}
 	r := c.record()
@@ -95,9 +90,70 @@ func (n *nativeReader) entry(b []byte, m *memory) (used int, full bool, err erro
 		n.at = n.received
 	}
 	r.Received = n.at
+	if superseded {
+		start := len(m.arena)
+		m.arena = append(m.arena, key...)
+		r.Key = m.arena[start:len(m.arena):len(m.arena)]
+		m.records = append(m.records, r)
+		return used, false, nil
+	}
 	start, at := m.store(c, key, value)
 	m.add(r, start, at, len(key))
-	return end, false, nil
+	return used, false, nil
+}
+
+// parse takes apart what is at the beginning of b, an event or a mark, which has no key.
+func (n *nativeReader) parse(b []byte) (c change, key, value []byte, used int, err error) {
+	length, at := uvarint(b)
+	switch {
+	case at < 0:
+		return c, nil, nil, 0, n.w.malformed("the length of an event is too long")
+	case at == 0:
+		return c, nil, nil, 0, nil
+	case length == 0:
+		used, err = n.mark(b)
+		return c, nil, nil, used, err
+	case length > uint64(n.maxEvent):
+		return c, nil, nil, 0, n.w.malformed("an event of %d bytes, at most %d are expected", length, n.maxEvent)
+	case length > uint64(len(b)-at):
+		return c, nil, nil, 0, nil
+	}
+	end := at + int(length)
+	c, key, value, reason := parseEvent(b[at:end], n.seq.following())
+	if reason != "" {
+		return c, nil, nil, 0, n.w.malformed("%s", reason)
+	}
+	return c, key, value, end, nil
+}
+
+// findSuperseded tells of each event in the content, all of which is in memory, whether its key has
+// a newer one. What is wrong with the content is left to be found when it is read.
+func (n *nativeReader) findSuperseded() []bool {
+	scan := nativeReader{w: n.w, seq: new(sequence), maxEvent: n.maxEvent}
+	newest := map[string]int64{}
+	var superseded []bool
+	for b := n.w.buf[len(nativeMagic):]; !scan.ended; {
+		c, key, _, used, err := scan.parse(b)
+		if err != nil || used == 0 {
+			return nil
+		}
+		b = b[used:]
+		if key == nil {
+			continue
+		}
+		at := scan.seq.events
+		if _, err := scan.seq.next(snapshot.Revision(c.mod)); err != nil {
+			return nil
+		}
+		superseded = append(superseded, false)
+		// The map is gone before the content is.
+		name := unsafe.String(unsafe.SliceData(key), len(key))
+		if older, known := newest[name]; known {
+			superseded[older] = true
+		}
+		newest[name] = at
+	}
+	return superseded
 }
 
 // mark decodes an entry that is not an event; b begins with its zero.

@@ -101,6 +101,9 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 		d.format = Native
 		w.sum = nil
 		d.native = &nativeReader{w: w, seq: &d.events, maxEvent: o.MaxEventBytes, batch: max(o.BatchBytes, 128)}
+		if d.content != nil && o.Whole.Newest {
+			d.native.superseded = d.native.findSuperseded()
+		}
 	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)-1]) == nativeMagic[:len(nativeMagic)-1]:
 		return fmt.Errorf("%w: version %d of the native form; this program knows version %d", ErrEncoding, first[len(nativeMagic)-1], nativeMagic[len(nativeMagic)-1])
 	case looksLikeJSON(first):

@@ -20,6 +20,8 @@ type Whole struct {
 	MaxBytes int64
 	// Memory is where the memory of contents comes from and goes to.
 	Memory *Contents
+	// Newest leaves out the Value of every record whose key has a newer one in the same delta.
+	Newest bool
 }
 
 func (w *Whole) fits(m *snapshot.Manifest) bool {

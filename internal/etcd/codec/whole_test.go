@@ -104,3 +104,38 @@ func TestALargeContentIsStreamed(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyTheNewestRecordOfAKeyHasAValue(t *testing.T) {
+	all := history(rand.New(rand.NewPCG(9, 9)), 2, 200)
+	_, object := seal(t, all, DeltaOptions{}, Lease{ID: 9, TTL: 3600})
+	want := wantRecords(t, all)
+	how := inMemory(new(Contents))
+	how.Newest = true
+	got, d, err := readOnce(bytes.NewReader(object), snapshot.Zstd, ReaderOptions{BatchBytes: 2000, Whole: how})
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := map[string]int{}
+	for i, r := range want {
+		newest[string(r.Key)] = i
+	}
+	superseded := 0
+	for i := range want {
+		if newest[string(want[i].Key)] != i {
+			want[i].Value = nil
+			superseded++
+		}
+		if len(got) > i && len(got[i].Value) == 0 { // readOnce clones nil into nil, and into an empty slice
+			got[i].Value = nil
+		}
+	}
+	if diff := diffRecords(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if superseded == 0 || superseded == len(want) {
+		t.Errorf("%d of %d records are superseded, which proves nothing", superseded, len(want))
+	}
+	if len(d.Leases()) != 1 {
+		t.Errorf("leases %v, want one", d.Leases())
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/codec"
 )
 
@@ -15,7 +16,7 @@ import (
 type parcel struct {
 	batch    *codec.Batch
 	keys     []keySum
-	contents []uint64
+	contents []uint64 // only where deltas may overlap
 	size     int64
 }
 
@@ -31,6 +32,10 @@ type feed struct {
 	deltas  []Delta
 	seeds   *seeds
 	budget  int64
+	overlap bool // the deltas may repeat each other's revisions
+	// newest is the revision above which only the newest record of a key in a delta needs its
+	// value; 0: all need theirs
+	newest  snapshot.Revision
 	cores   int
 	whole   int64 // content up to this size is unpacked at once
 	mu      sync.Mutex
@@ -58,10 +63,10 @@ const currentAhead = 4
 
 // newFeed begins to decode. What waits as parcels takes at most the budget, what is unpacked at
 // once half as much again.
-func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget int64) *feed {
+func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget int64, newest snapshot.Revision) *feed {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &feed{deltas: deltas, seeds: s, budget: budget, cores: runtime.GOMAXPROCS(0), queues: make([]queue, len(deltas)), cancel: cancel}
-	f.whole = budget * 3 / 2 / int64(2*f.cores+1) // so many are unpacked at the most
+	f := &feed{deltas: deltas, seeds: s, budget: budget, overlap: overlap(deltas), newest: newest, cores: runtime.GOMAXPROCS(0), queues: make([]queue, len(deltas)), cancel: cancel}
+	f.whole = budget * 3 / int64(2*f.cores+1) // so many are unpacked at the most
 	f.change.L = &f.mu
 	f.spare.New = func() any { return new(parcel) }
 	context.AfterFunc(ctx, func() {
@@ -134,7 +139,7 @@ func (f *feed) pump(i int) (_ []codec.Lease, err error) {
 			}
 			return err
 		},
-		Whole: &codec.Whole{MaxBytes: f.whole, Memory: &f.contents},
+		Whole: &codec.Whole{MaxBytes: f.whole, Memory: &f.contents, Newest: f.newest > 0 && f.deltas[i].First > f.newest},
 	})
 	if err != nil {
 		return nil, named(err)
@@ -157,7 +162,9 @@ func (f *feed) pump(i int) (_ []codec.Lease, err error) {
 		for j := range b.Records {
 			rec := &b.Records[j]
 			p.keys = append(p.keys, f.seeds.key(rec.Key))
-			p.contents = append(p.contents, f.seeds.content(rec.Value, rec.Tombstone))
+			if f.overlap {
+				p.contents = append(p.contents, f.seeds.content(rec.Value, rec.Tombstone))
+			}
 			p.size += int64(len(rec.Value)) + 128
 		}
 		if !f.put(i, p) {

@@ -89,7 +89,7 @@ func (r *rebuild) run(ctx context.Context) error {
 		r.out.begin(keyBucket)
 	}
 	// Deltas are decoded while the base is still being read.
-	r.feed = newFeed(ctx, r.src.Deltas, &r.seeds, r.o.Parallel, r.o.MemoryLimit/6)
+	r.feed = newFeed(ctx, r.src.Deltas, &r.seeds, r.o.Parallel, r.o.MemoryLimit/12, r.newestOnly())
 	for _, step := range []func(context.Context) error{r.readBase, r.scanBase, r.readDeltas, r.settle, r.write, r.verify} {
 		if err := step(ctx); err != nil {
 			return err
@@ -159,7 +159,11 @@ func (r *rebuild) readDelta(ctx context.Context, i int) error {
 		for j := range p.batch.Records {
 			rec := &p.batch.Records[j]
 			last = rec.Main
-			if err := r.takeChange(d, rec, p.keys[j], p.contents[j], known); err != nil {
+			content := uint64(0)
+			if r.feed.overlap {
+				content = p.contents[j]
+			}
+			if err := r.takeChange(d, rec, p.keys[j], content, known); err != nil {
 				return err
 			}
 		}
@@ -213,7 +217,7 @@ func (r *rebuild) takeChange(d *Delta, rec *codec.Record, sum keySum, content ui
 		r.report.LastReceived = time.Unix(0, rec.Received)
 	}
 	r.report.Events++
-	if len(r.src.Deltas) > 1 {
+	if r.feed.overlap {
 		if err := r.revisions.note(rec.Main, rec.Sub, content); err != nil {
 			return err
 		}
@@ -236,10 +240,21 @@ func (r *rebuild) takeChange(d *Delta, rec *codec.Record, sum keySum, content ui
 		}
 		return err
 	}
-	if r.o.KeepHistory {
+	if r.o.KeepHistory || rec.Value == nil { // superseded, see newestOnly
 		return nil
 	}
 	return r.waiting.add(spooled{ordinal: ordinal, main: rec.Main, sub: rec.Sub, tombstone: rec.Tombstone, value: rec.Value})
+}
+
+// newestOnly is the revision above which only the newest record of a key in each delta is needed,
+// because everything is compacted at the last revision and nothing is compared with what another
+// source has at the same revision. 0: all are needed.
+func (r *rebuild) newestOnly() snapshot.Revision {
+	o := &r.o
+	if o.KeepHistory || o.CompactAt > 0 || o.TargetRevision > 0 || !o.TargetTime.IsZero() || !r.src.BaseInTime || overlap(r.src.Deltas) {
+		return 0
+	}
+	return max(r.src.BaseLast, 1)
 }
 
 // late tells whether the record was received after the target time, which may lie in any year:
@@ -264,6 +279,8 @@ func (r *rebuild) compareRepeated(d *Delta, rec *codec.Record, content uint64) e
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", r.src.BaseName, err)
+	case rec.Value == nil:
+		return differs(fmt.Sprintf("%s reaches revision %d, and its manifest says %d", r.src.BaseName, r.baseLast, r.src.BaseLast))
 	case v == nil && rec.Main > r.floor:
 		return differs(fmt.Sprintf("%s does not have its change of key %q", r.src.BaseName, rec.Key))
 	case v != nil && string(v) != string(rec.Value):

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"io"
+	"math"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/codec"
@@ -27,8 +28,9 @@ type Source struct {
 
 // Delta is one delta snapshot.
 type Delta struct {
-	Name string            // for messages
-	Last snapshot.Revision // the last revision it must have; 0: not known
+	Name  string            // for messages
+	First snapshot.Revision // the first revision it should have, which Open answers for; 0: not known
+	Last  snapshot.Revision // the last revision it must have; 0: not known
 	// Open begins to read it, as the options say where they can be heeded. It is called at most
 	// once, from its own goroutine; several deltas are open at the same time. Errors of Open and of the Records come out of Rebuild wrapped
 	// with the Name.
@@ -41,4 +43,18 @@ type Records interface {
 	Next() (*codec.Batch, error)
 	Leases() []codec.Lease
 	Close() error
+}
+
+// overlap reports whether a delta may repeat revisions of another one.
+func overlap(deltas []Delta) bool {
+	last := snapshot.Revision(0)
+	for i, d := range deltas {
+		if i > 0 && (d.First == 0 || d.First <= last) {
+			return true
+		}
+		if last = max(last, d.Last); d.Last == 0 {
+			last = math.MaxInt64
+		}
+	}
+	return false
 }
