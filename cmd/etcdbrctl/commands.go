@@ -43,7 +43,7 @@ var exitTable = []struct {
 	{is(verifier.ErrBroken), exitDamaged}, // also when its cause is a loss, which only restoring refuses
 	{as[*restoreplan.LossError], exitRefused},
 	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned, copier.ErrForeign, copier.ErrConflict), exitRefused},
-	{is(copier.ErrVanished), exitDamaged},
+	{is(copier.ErrVanished, copier.ErrNothing), exitDamaged},
 	{is(member.ErrConfig, datadir.ErrMembership, datadir.ErrPlace), exitUsage},
 	{as[*restoreplan.NoWayError], exitDamaged},
 	{is(datadir.ErrVerification, datadir.ErrHashKV), exitDamaged},

@@ -77,6 +77,8 @@ var (
 	ErrForeign = errors.New("the destination belongs to another history")
 	// ErrConflict: an object of that name is at the destination with other content.
 	ErrConflict = errors.New("the destination has another object of that name")
+	// ErrNothing: below the source's prefix is no full that could be restored.
+	ErrNothing = errors.New("the source holds no backup")
 	// ErrVanished: something without which the newest chain ends earlier vanished from the
 	// source while it was copied.
 	ErrVanished = errors.New("objects vanished from the source while they were copied")

@@ -214,6 +214,29 @@ func TestWhatCannotBeRestoredStaysBehindAndIsNamed(t *testing.T) {
 	}
 }
 
+func TestASourceOfWhichNothingCouldBeRestoredIsAnError(t *testing.T) {
+	for title, c := range map[string]struct {
+		fill func(b bucket)
+		says string
+	}{
+		"nothing is there":         {func(bucket) {}, "no snapshots"},
+		"it is below another name": {func(b bucket) { b.fill(oldHome+"-2", lineageA, streams...) }, "no snapshots"},
+		"there are only deltas":    {func(b bucket) { b.fill(oldHome, lineageA, streams[1:3]...) }, "no usable full"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			from, to := newBucket(t, storetest.S3Like()), newBucket(t, storetest.S3Like())
+			c.fill(from)
+			cop := newCopier(t, from.Memory, to.Memory, from.options())
+			if _, err := cop.WaitForFinal(t.Context(), time.Second); err != nil {
+				t.Errorf("waiting for a final full = %v, want no error before the copy itself", err)
+			}
+			if _, err := cop.Plan(t.Context()); !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), oldHome) {
+				t.Errorf("Plan = %v, want ErrNothing, %q and the prefix", err, c.says)
+			}
+		})
+	}
+}
+
 func TestLineagesStayApart(t *testing.T) {
 	from, to := source(t, storetest.S3Like(), lineageA), newBucket(t, storetest.S3Like())
 	from.fill(oldHome, lineageB, full(36, 3000), delta(37, 45, 3010))

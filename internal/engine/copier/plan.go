@@ -61,7 +61,8 @@ type Plan struct {
 	source timeline.Timeline
 }
 
-// Plan looks at both ends and decides. It writes nothing.
+// Plan looks at both ends and decides. It writes nothing. A source of which nothing could be
+// restored is ErrNothing; filters that let nothing through are a warning in the plan.
 func (c *Copier) Plan(ctx context.Context) (Plan, error) {
 	p := Plan{From: place(c.from.Store, c.from.Prefix), To: place(c.to.Store, c.to.Prefix), made: true}
 	if err := c.opts.State.bind(p.From, p.To); err != nil {
@@ -70,6 +71,9 @@ func (c *Copier) Plan(ctx context.Context) (Plan, error) {
 	from, err := c.read(ctx, "look at the source", c.from.Store, c.from.Prefix)
 	if err != nil {
 		return Plan{}, fmt.Errorf("plan the copy: source: %w", err)
+	}
+	if err := restorable(from.Timeline, p.From); err != nil {
+		return Plan{}, fmt.Errorf("plan the copy: %w", err)
 	}
 	to, err := c.read(ctx, "look at the destination", c.to.Store, c.to.Prefix)
 	if err != nil {

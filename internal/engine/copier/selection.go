@@ -72,9 +72,23 @@ func choose(t timeline.Timeline, maxBackups int, maxAge time.Duration, now time.
 		sel.chosen = append(sel.chosen, group...)
 	}
 	if len(sel.chosen) == 0 {
-		sel.warnings = append(sel.warnings, "nothing is to be copied: the source has no usable full that the filters let through")
+		sel.warnings = append(sel.warnings, "nothing is to be copied: the filters let no usable full of the source through")
 	}
 	return sel
+}
+
+// restorable refuses a source of which nothing could be restored: with a mistyped prefix too, a
+// copy of nothing would look like a success.
+func restorable(t timeline.Timeline, where string) error {
+	if len(t.Lineages) == 0 {
+		return fmt.Errorf("%w: there are no snapshots in %s; check the container and the prefix", ErrNothing, where)
+	}
+	for _, l := range t.Lineages {
+		if slices.ContainsFunc(l.Snapshots, func(s timeline.Snapshot) bool { return s.Full() && s.Usable() }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: there is no usable full in %s; list shows what there is and why it is of no use", ErrNothing, where)
 }
 
 // older says why the i-th snapshot of a lineage is before what is copied.
