@@ -3,6 +3,8 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
+# Leaves the gRPC half of Google's client out, which nothing here uses: 13 MB, and 40 ms at every start.
+TAGS     = disable_grpc_modules
 
 # Tools and test servers are built once from pinned modules and kept here by version.
 CACHE   := $(or $(DRUID_TEST_CACHE),$(HOME)/.cache/druid-test)
@@ -26,7 +28,7 @@ help: ## list the targets
 build: ## build the programs into bin/
 	$(call say,building bin/etcdbrctl)
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: demo
 demo: demo-data ## back up a real etcd into locked storage, lose it, restore it, prove it

@@ -32,7 +32,7 @@ func measureSizes(ctx context.Context, b *bench) (*result, error) {
 	}
 	build := func(overlay string) (int64, error) {
 		out := filepath.Join(dir, "etcdbrctl")
-		args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", out}
+		args := []string{"build", "-tags=disable_grpc_modules", "-trimpath", "-ldflags=-s -w", "-o", out}
 		if overlay != "" {
 			args = append(args, "-overlay="+overlay)
 		}
