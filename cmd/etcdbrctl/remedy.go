@@ -26,6 +26,8 @@ func withRemedy(err error) error {
 		return fmt.Errorf("%w: --snapshot=%s restores the first state there is", err, noWay.After)
 	case errors.Is(err, datadir.ErrExists):
 		return fmt.Errorf("%w: --data-dir names another one, --overwrite replaces it", err)
+	case errors.Is(err, datadir.ErrNoRoom):
+		return fmt.Errorf("%w: make room for the database twice, or name a directory on a larger disk with --restoration-temp-snapshots-dir", err)
 	}
 	return err
 }

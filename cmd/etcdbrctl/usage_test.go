@@ -1,10 +1,15 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"druid.internal/druid/internal/etcd/datadir"
 )
 
 // TestBadInputIsOneLineThatSaysWhatAndTheRemedy runs what people mistype.
@@ -176,6 +181,19 @@ func TestARefusalNamesTheFlagThatAllowsIt(t *testing.T) {
 			t.Errorf("exit code %d, want %d: %s", code, exitDamaged, stderr)
 		}
 	})
+}
+
+func TestAFullDiskIsNamedWithItsRemedy(t *testing.T) {
+	full := fmt.Errorf("%w: unpack Full-1: write /data.part/base: %w", datadir.ErrNoRoom, syscall.ENOSPC)
+	got := withRemedy(full)
+	for _, want := range []string{"no space left on device", "room for the database twice", "--restoration-temp-snapshots-dir"} {
+		if !strings.Contains(got.Error(), want) {
+			t.Errorf("%v, want %q", got, want)
+		}
+	}
+	if !errors.Is(got, datadir.ErrNoRoom) || exitCode(got) != exitCode(full) {
+		t.Errorf("%v has exit code %d, want it to stay %d", got, exitCode(got), exitCode(full))
+	}
 }
 
 func TestADryRunSaysThatTheDirectoryIsInTheWayAndTouchesNothing(t *testing.T) {

@@ -199,7 +199,7 @@ func TestAFullDiskLeavesTheOldDataAsTheyWere(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := tree(t, disk)
-	says(t, w.fails(1, "restore", slices.Concat([]string{"--data-dir=" + dir, "--overwrite"}, alone)...), "no space left")
+	says(t, w.fails(1, "restore", slices.Concat([]string{"--data-dir=" + dir, "--overwrite"}, alone)...), "no space left", "not enough room on the disk", "--restoration-temp-snapshots-dir")
 	if after := tree(t, disk); !slices.Equal(after, before) {
 		t.Errorf("there is %q, before there was %q", after, before)
 	}
@@ -208,7 +208,7 @@ func TestAFullDiskLeavesTheOldDataAsTheyWere(t *testing.T) {
 	// With the scratch directory on the full disk and room for the result elsewhere.
 	roomy := filepath.Join(t.TempDir(), "data")
 	line := w.fails(1, "restore", slices.Concat([]string{"--data-dir=" + roomy, "--memory-limit=16Mi", "--restoration-temp-snapshots-dir=" + disk}, alone)...)
-	says(t, line, "no space left")
+	says(t, line, "no space left", "not enough room on the disk", "--restoration-temp-snapshots-dir")
 	if exists(roomy) {
 		t.Error("it failed and left a data directory")
 	}

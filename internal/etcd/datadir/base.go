@@ -15,8 +15,8 @@ func (r *rebuild) readBase(ctx context.Context) error {
 	if r.src.Base == nil {
 		return nil
 	}
-	named := func(err error) error { return fmt.Errorf("%s: %w", r.src.BaseName, err) }
 	path := filepath.Join(r.scratch, "base")
+	named := func(err error) error { return ofBase(r.src.BaseName, path, err) }
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -25,7 +26,7 @@ const (
 	crashDir  = "DATADIR_CRASH_DIR"  // restore here
 	crashStep = "DATADIR_CRASH_STEP" // and kill the process at this step
 	crashSwap = "DATADIR_CRASH_SWAP" // "renames": as if the file system could not exchange names; "mounted": as if one were mounted at the directory
-	crashSize = "DATADIR_CRASH_SIZE" // no file may grow beyond so many bytes
+	crashSize = "DATADIR_CRASH_SIZE" // no file may grow beyond 100 KiB; "base": nor does the full snapshot fit
 )
 
 var allSteps = []step{locked, recovered, staged, rebuilt, wrapped, identified, synced, setAside, replaced, durable, cleaned}
@@ -51,10 +52,14 @@ func TestMain(m *testing.M) {
 		}
 		return nil
 	}
-	_, err := Restore(context.Background(), lifeSource(), Options{}, t)
+	src := lifeSource()
+	if os.Getenv(crashSize) == "base" {
+		src.Base, src.BaseName = bytes.NewReader(make([]byte, 4<<20)), "Full-1"
+	}
+	_, err := Restore(context.Background(), src, Options{}, t)
 	if err != nil {
 		os.Stderr.WriteString(err.Error())
-		if errors.Is(err, unix.EFBIG) {
+		if errors.Is(err, unix.EFBIG) && errors.Is(err, ErrNoRoom) {
 			os.Exit(3)
 		}
 		os.Exit(1)
@@ -256,19 +261,26 @@ func TestAFailedRestoreLeavesTheOldDirectory(t *testing.T) {
 	}
 }
 
-// A full disk, at the limit on the size of files: the write-ahead log, for one, does not fit.
+// A full disk, at the limit on the size of files.
 func TestAFullDiskLeavesTheOldDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	oldDir(t, dir)
-	exit, _, out := restoreInChild(t, crashDir+"="+dir, crashSize+"=1")
-	if exit != 3 {
-		t.Errorf("exit code %d, want 3 for a write beyond the limit: %s", exit, out)
-	}
-	if got := which(t, dir); got != "old" {
-		t.Errorf("the directory is %s", got)
-	}
-	if diff := cmp.Diff([]string{"data"}, siblings(t, dir)); diff != "" {
-		t.Errorf("beside the directory (-want +got):\n%s", diff)
+	for size, want := range map[string]string{
+		"wal":  "not enough room on the disk: ",
+		"base": "not enough room on the disk: unpack Full-1: write ",
+	} {
+		t.Run("the "+size+" does not fit", func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			oldDir(t, dir)
+			exit, _, out := restoreInChild(t, crashDir+"="+dir, crashSize+"="+size)
+			if exit != 3 || !strings.HasPrefix(out, want) {
+				t.Errorf("exit code %d, want 3 for a write beyond the limit; %q, want it to begin with %q", exit, out, want)
+			}
+			if got := which(t, dir); got != "old" {
+				t.Errorf("the directory is %s", got)
+			}
+			if diff := cmp.Diff([]string{"data"}, siblings(t, dir)); diff != "" {
+				t.Errorf("beside the directory (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -33,6 +33,9 @@ var (
 	ErrBusy = errors.New("in use by another process")
 	// ErrPlace: no directory can be put under the final name, whatever is restored.
 	ErrPlace = errors.New("unusable data directory")
+	// ErrNoRoom: a disk that is written to is full, or what is written exceeds a limit on it. It
+	// takes room for the database twice: the unpacked full snapshot, and the result.
+	ErrNoRoom = errors.New("not enough room on the disk")
 	// ErrVerification: what was written is not what was meant. Nothing was given its final name.
 	ErrVerification = errors.New("verification of the new database failed")
 	// ErrMembership: the new membership is impossible.

@@ -72,7 +72,7 @@ func intake(ctx context.Context, r io.Reader, f io.Writer, progress func(total i
 			for _, p := range out {
 				hash.Write(p)
 				if _, err := f.Write(p); err != nil {
-					return fmt.Errorf("unpack full snapshot: %w", err)
+					return err
 				}
 			}
 			empty <- b[:intakeBuffer]

@@ -132,7 +132,7 @@ type Report struct {
 //
 // Errors: what is wrong with the base ([ErrBaseTruncated], [ErrBaseNoTrailer], [ErrBaseDigest], [ErrBaseBehind],
 // [ErrNotEtcd], [ErrHashKV], boltfile.ErrCorrupt), between the sources ([*GapError],
-// [*OverlapError], [*OrderError], [*ChainError], [*TargetError], [*LateError]), and [ErrVerification].
+// [*OverlapError], [*OrderError], [*ChainError], [*TargetError], [*LateError]), [ErrNoRoom] and [ErrVerification].
 func Rebuild(ctx context.Context, src Source, o Options, out string) (*Report, error) {
 	return rebuildWith(ctx, src, o, out, nil)
 }
@@ -142,6 +142,7 @@ func rebuildWith(ctx context.Context, src Source, o Options, out string, m *memb
 	if o, err = o.complete(out); err != nil {
 		return nil, err
 	}
+	defer func() { err = noRoom(err) }()
 	scratch, err := os.MkdirTemp(o.ScratchDir, "rebuild-*")
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)

@@ -85,7 +85,7 @@ func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored,
 		}
 	}()
 	if err := build(ctx, src, o, t, p.part, records, done); err != nil {
-		return nil, err
+		return nil, noRoom(err)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
