@@ -29,7 +29,9 @@ func (a *app) copyCommand() *cobra.Command {
 Objects with a manifest are copied inside the store where it can do that, and the copy is read back; all others
 are streamed. What is compared is the SHA-256 of the whole object that its manifest tells, or of the payload that
 the header of a native delta tells. The original records none: of its objects the SHA-256 of what was read and
-sent is reported. The column PROOF tells which it was. What is there already counts only if its content is proven.
+sent is reported. The column PROOF tells which it was. What is there already counts only if its content is proven:
+it is read again where it has neither a version ID nor a lock, or is younger than its manifest, unless --copy-manifest
+recorded it and its modification time is still the same.
 
 Fulls come before their deltas, so what has arrived is restorable. Nothing at the destination is overwritten or
 deleted; run it again after an interruption.`,

@@ -8,6 +8,7 @@
 //
 // A copy may be interrupted anywhere and run again: what has arrived is found in the
 // destination's own listing. A State in a local file (None, Copied or NotFound for each object)
-// is a record for people, and saves reading again what no manifest proves; being local it needs
+// is a record for people, and saves reading again what no manifest proves, such as all that has
+// neither a version ID nor a lock and may have been overwritten since; being local it needs
 // no right to rewrite anything in a write-once bucket, and losing it loses nothing.
 package copier

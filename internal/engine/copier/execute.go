@@ -203,7 +203,7 @@ func (x *execution) fail(s Step, err error) {
 
 func (x *execution) entry(i int) Entry {
 	s, item := x.plan.Steps[i], x.items[i]
-	return Entry{State: item.State, Source: s.From, SourceVersion: s.Version, Version: item.Version, Size: item.Size, Digest: item.Digest, Why: item.Why}
+	return Entry{State: item.State, Source: s.From, SourceVersion: s.Version, Version: item.Version, Size: item.Size, Modified: item.modified, Digest: item.Digest, Why: item.Why}
 }
 
 // recheck lists the destination once more: whatever was copied must be there, in its size.

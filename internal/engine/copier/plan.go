@@ -6,7 +6,9 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
+	"time"
 
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
@@ -103,7 +105,7 @@ func (c *Copier) Plan(ctx context.Context) (Plan, error) {
 		}
 		step.full = fulls[s.Lineage]
 		step.manifest = manifests[s.Manifest]
-		c.compare(&step, there[step.To])
+		c.compare(&step, there[step.To], to.Objects)
 		p.Steps = append(p.Steps, step)
 	}
 	return p, nil
@@ -144,8 +146,9 @@ func storedManifests(c *catalog.Catalog) map[*snapshot.Manifest]store.Version {
 
 // arrival is what the destination has under one key.
 type arrival struct {
-	versions []timeline.Object // with content, oldest first
-	manifest *snapshot.Manifest
+	versions  []timeline.Object // with content, oldest first
+	manifest  *snapshot.Manifest
+	described time.Time // when the manifest was written
 }
 
 func arrivals(c *catalog.Catalog) map[string]arrival {
@@ -170,14 +173,14 @@ func arrivals(c *catalog.Catalog) map[string]arrival {
 	}
 	for k, m := range oldest {
 		a := all[k]
-		a.manifest = m.Manifest
+		a.manifest, a.described = m.Manifest, m.Modified
 		all[k] = a
 	}
 	return all
 }
 
 // compare decides what to do about what is there already.
-func (c *Copier) compare(s *Step, there arrival) {
+func (c *Copier) compare(s *Step, there arrival, objects catalog.Objects) {
 	s.describe = s.manifest.Key != "" && there.manifest == nil
 	if s.Action = Copy; len(there.versions) == 0 {
 		if there.manifest != nil && !s.Digest.IsZero() && there.manifest.Digest != s.Digest {
@@ -191,6 +194,9 @@ func (c *Copier) compare(s *Step, there arrival) {
 			continue
 		}
 		is := store.Object{Version: store.Version{Key: s.To, ID: o.Version}, Size: o.Size, Modified: o.Modified}
+		if told, found := objects.Find(o.Ref); found {
+			is.Retention = told.Retention
+		}
 		if !s.Digest.IsZero() && o.Digest == s.Digest {
 			s.there, measured = []store.Object{is}, true
 			break
@@ -208,11 +214,25 @@ func (c *Copier) compare(s *Step, there arrival) {
 		s.Action, s.Why, s.proof = Present, "same size and digest", ReadBack
 	case c.opts.State.proves(s.there[0], s):
 		s.Action, s.Why, s.proof = Present, "proven by an earlier run", ByRecord
+	case there.manifest != nil && !s.Digest.IsZero() && !untouched(s.there[0], there.described, c.opts.Now()):
+		s.Action, s.Why = Check, "same name and size; it may have been overwritten since its manifest was written"
 	case there.manifest != nil && !s.Digest.IsZero():
 		s.Action, s.Why, s.proof = Present, "same size, and the manifests tell the same digest", ByManifest
 	default:
 		s.Action, s.Why = Check, "same name and size; nothing at the destination proves the content"
 	}
+}
+
+// untouched reports whether o is still what its manifest was written for: it is not younger than
+// that, and has a version ID, which an overwrite cannot keep, or a lock, which refuses one. A
+// lock that only this project respects counts for nothing.
+func untouched(o store.Object, described, now time.Time) bool {
+	if o.Modified.After(described) {
+		return false
+	}
+	r := o.Retention
+	locked := r != nil && (r.Hold || r.Until.After(now)) && immutability.Compare(r.Mode, immutability.ModeAdvisory) > 0
+	return o.ID != "" || locked
 }
 
 func (s *Step) conflict(c *Copier, why string) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
 )
@@ -29,7 +30,7 @@ const (
 	OnTheWay   Proof = "on the way" // the SHA-256 of the bytes sent was compared with the recorded one
 	AsRead     Proof = "as read"    // nothing records a digest; the SHA-256 is that of the bytes read and sent
 	ByRecord   Proof = "record"     // an earlier run read or sent exactly this version, by the local record
-	ByManifest Proof = "manifest"   // an earlier run described it with a manifest, which it writes only after one of the above
+	ByManifest Proof = "manifest"   // an earlier run described it with a manifest, which it writes only after one of the above, and it was not overwritten since
 )
 
 // Item is what became of one snapshot.
@@ -43,6 +44,8 @@ type Item struct {
 	Digest  snapshot.Digest `json:"digest,omitzero"` // of the bytes that arrived, where they were seen
 	Proof   Proof           `json:"proof,omitempty"` // of what was copied
 	Why     string          `json:"why,omitempty"`   // why it was not copied
+
+	modified time.Time // at the destination, told before its bytes were read back; zero: not known
 }
 
 // Report is what a copy did.

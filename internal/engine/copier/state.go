@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/store"
@@ -30,7 +31,8 @@ type Entry struct {
 	SourceVersion string          `json:"sourceVersion,omitempty"`
 	Version       string          `json:"version,omitempty"` // at the destination
 	Size          int64           `json:"size"`
-	Digest        snapshot.Digest `json:"digest,omitzero"` // of the bytes that arrived, where they were seen
+	Modified      time.Time       `json:"modified,omitzero"` // at the destination, by the store's clock; zero: not known
+	Digest        snapshot.Digest `json:"digest,omitzero"`   // of the bytes that arrived, where they were seen
 	Why           string          `json:"why,omitempty"`
 }
 
@@ -122,10 +124,18 @@ func (s *State) find(key string) Entry {
 	return s.content.Objects[key]
 }
 
-// proves reports that exactly this version was seen to be the copy of step.
+// rounding is how far apart a store's two tellings of one modification time may be: some tell
+// fractions of a second in listings only, and some round up.
+const rounding = time.Second
+
+// proves reports that exactly this version was seen to be the copy of step, and was not
+// overwritten since: where there are no versions only the time tells, to a second.
 func (s *State) proves(v store.Object, step *Step) bool {
 	e := s.find(v.Key)
 	if e.State != Copied || e.Version != v.ID || e.Size != v.Size || e.Digest.IsZero() {
+		return false
+	}
+	if e.Modified.IsZero() || v.Modified.Sub(e.Modified).Abs() > rounding {
 		return false
 	}
 	if step.Digest.IsZero() { // snapshots are written once: the same version is the same content

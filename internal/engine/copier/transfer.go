@@ -26,6 +26,7 @@ func (x *execution) arrive(ctx context.Context, s Step, item *Item) error {
 		return fmt.Errorf("%w: %s; %s", ErrConflict, s.Why, leftAlone)
 	case Present:
 		item.How, item.Version, item.Proof, item.Digest = Existing, s.there[0].ID, s.proof, s.Digest
+		item.modified = s.there[0].Modified
 		if item.Digest.IsZero() {
 			item.Digest = x.c.opts.State.find(s.To).Digest
 		}
@@ -120,7 +121,7 @@ func (x *execution) inside(ctx context.Context, s Step, o timeline.Object, item 
 	if err != nil {
 		return fmt.Errorf("copy %s to %s: %w", o.Ref, s.To, err)
 	}
-	return x.received(s, item, got, o.Size, ServerSide)
+	return x.received(ctx, s, item, got, o.Size, ServerSide)
 }
 
 // stream moves the bytes through us. The object appears only if they are as many as listed and
@@ -148,7 +149,7 @@ func (x *execution) stream(ctx context.Context, s Step, o timeline.Object, item 
 	if err != nil {
 		return fmt.Errorf("copy %s to %s: %w", o.Ref, s.To, err)
 	}
-	return x.received(s, item, got, o.Size, Streamed)
+	return x.received(ctx, s, item, got, o.Size, Streamed)
 }
 
 // wholeness notes whether a stream was read to its end.
@@ -163,10 +164,15 @@ func (w *wholeness) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (x *execution) received(s Step, item *Item, got store.Object, size int64, how How) error {
-	item.How, item.Version = how, got.ID
+func (x *execution) received(ctx context.Context, s Step, item *Item, got store.Object, size int64, how How) error {
+	item.How, item.Version, item.modified = how, got.ID, got.Modified
 	if got.Size != size {
 		return fmt.Errorf("%w: of %s arrived %d bytes as %s, %d were sent", fetch.ErrDamaged, s.From, got.Size, got.Version, size)
+	}
+	if item.modified.IsZero() && x.c.opts.State != nil { // without it the record proves nothing, and that is all
+		if o, err := x.c.to.Store.Stat(ctx, store.Version{Key: s.To, ID: got.ID}); err == nil && o.Size == size {
+			item.modified = o.Modified
+		}
 	}
 	return nil
 }
@@ -185,7 +191,7 @@ func (x *execution) verify(ctx context.Context, s Step, item *Item) error {
 	if digest.IsZero() {
 		digest = item.Digest // computed while streaming
 	}
-	o := store.Object{Version: store.Version{Key: s.To, ID: item.Version}, Size: item.Size}
+	o := store.Object{Version: store.Version{Key: s.To, ID: item.Version}, Size: item.Size, Modified: item.modified}
 	how, seen := item.How, x.sent
 	if how == Streamed { // its bytes are counted already
 		seen = nil
@@ -214,6 +220,7 @@ func (x *execution) settle(ctx context.Context, s Step, item *Item, there []stor
 		}
 		if got == digest {
 			item.How, item.Version, item.Digest, item.Proof = Existing, o.ID, got, ReadBack
+			item.modified = o.Modified
 			return nil
 		}
 	}
