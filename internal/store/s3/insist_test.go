@@ -152,7 +152,7 @@ func TestAServerThatIsNotKnownToRefuseIsAskedFirstWhereNoVersionsAreKept(t *test
 	}{
 		"a taken key":                           {"", "", 200, store.ErrExists, true},
 		"a free key":                            {"", "", 404, nil, true},
-		"a key that may not be looked at":       {"", "", 403, nil, true},
+		"a key that may not be looked at":       {"", "", 403, store.ErrForbidden, true},
 		"a server that fails":                   {"", "", 500, store.ErrUnreachable, true},
 		"where versions are kept":               {"", "Enabled", 200, nil, false},
 		"a server that is known to refuse":      {"MinIO", "", 200, nil, false},

@@ -90,8 +90,10 @@ func (w *write) free(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return fmt.Errorf("%w: it was looked for first, because this server is not known to refuse", store.ErrExists)
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrForbidden): // who may not list is told "forbidden" of what is missing
+	case errors.Is(err, store.ErrNotFound):
 		return nil
+	case errors.Is(err, store.ErrForbidden): // of what is there, and without s3:ListBucket of what is missing
+		return fmt.Errorf("whether the key is free cannot be seen, and this server would overwrite it: grant s3:GetObject below the prefix and s3:ListBucket on the bucket, or switch versioning on: %w", err)
 	}
 	return fmt.Errorf("is the key free? %w", err)
 }
