@@ -58,6 +58,11 @@ func (se *session) token(ctx context.Context, rejected string) (token, error) {
 const noEndpoint = "Response didn't have storage url and auth token"
 
 func (se *session) authenticate(ctx context.Context, c Credentials) (token, error) {
+	if se.version == tempAuth {
+		if err := c.fitHeaders(); err != nil {
+			return token{}, &credentialsError{err}
+		}
+	}
 	conn := &swiftsdk.Connection{
 		AuthUrl: se.opts.AuthURL, AuthVersion: int(se.version), Region: se.opts.Region,
 		UserName: c.UserName, ApiKey: c.Password, Domain: c.DomainName,
@@ -84,6 +89,18 @@ func (se *session) authenticate(ctx context.Context, c Credentials) (token, erro
 	}
 	t.storageURL = strings.TrimSuffix(t.storageURL, "/")
 	return t, nil
+}
+
+// fitHeaders says whether version 1 can send the credentials. It does so in headers, where
+// other versions send JSON.
+func (c Credentials) fitHeaders() error {
+	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	for _, field := range []struct{ name, value string }{{"username", c.UserName}, {"password", c.Password}} {
+		if strings.ContainsFunc(field.value, control) {
+			return fmt.Errorf("the field %s holds a line break or another control character, which authentication of version 1 cannot send: correct the credentials", field.name)
+		}
+	}
+	return nil
 }
 
 // credentialsError marks what went wrong while a token was fetched because of what we are,

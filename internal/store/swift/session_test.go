@@ -95,6 +95,12 @@ func TestWhoGetsNoTokenIsToldWhy(t *testing.T) {
 		"refused": {func(f *fake, _ *swift.Options) {
 			f.keystone = func(map[string]any) int { return http.StatusUnauthorized }
 		}, store.ErrCredentials, []string{"tenantName", "password"}},
+		"a line break in a header": {func(f *fake, o *swift.Options) {
+			o.AuthURL = f.URL + "/v1.0"
+			o.Credentials = func() (swift.Credentials, error) {
+				return swift.Credentials{UserName: user, Password: "hunter2\nhunter2"}, nil
+			}
+		}, store.ErrCredentials, []string{"field password", "line break"}},
 		"another region":    {func(_ *fake, o *swift.Options) { o.Region = "west" }, store.ErrCredentials, []string{"region west"}},
 		"no Keystone there": {func(f *fake, o *swift.Options) { o.AuthURL = f.URL + "/identity/v3" }, store.ErrCredentials, []string{"/identity/v3", "authURL"}},
 		"Keystone has failed": {func(f *fake, _ *swift.Options) {
