@@ -67,6 +67,12 @@ func (f fields) applyAzure(o *azure.Options, files Files) (err error) {
 	if o.InsecureSkipVerify, err = f.boolean(fieldInsecureSkipVerify); err != nil {
 		return err
 	}
+	for _, name := range azureKeyFields {
+		// Whoever mounts an empty key does not mean the ambient identity.
+		if v, there := f.values[name]; there && v == "" {
+			return fmt.Errorf("%s: the field %s is there but empty: fill it, or remove it if another identity is meant", f.source, name)
+		}
+	}
 	key, sas := f.values[fieldStorageKey] != "", f.values[fieldSASToken] != ""
 	switch {
 	case key && sas:

@@ -179,6 +179,8 @@ func TestMistakesInAzuresCredentialsAreOneLineThatNamesTheField(t *testing.T) {
 		"a key and a SAS":            {dir(map[string]string{"storageAccount": "mine1", "storageKey": accountKey, "sasToken": "sig=x"}), "", "sasToken"},
 		"a key that is none":         {dir(map[string]string{"storageAccount": "mine1", "storageKey": "hunter2-!"}), "", "storageKey"},
 		"a domain that is a URL":     {dir(map[string]string{"storageAccount": "mine1", "storageKey": accountKey, "domain": "http://azurite:10000"}), "", "domain"},
+		"an empty key":               {dir(map[string]string{"storageAccount": "mine1", "storageKey": "\n"}), "", "storageKey is there but empty"},
+		"an empty SAS":               {dir(map[string]string{"storageAccount": "mine1", "sasToken": ""}), "", "sasToken is there but empty"},
 		"half a management API":      {dir(map[string]string{"storageAccount": "mine1", "storageKey": accountKey, "subscriptionID": "s"}), "", "lack resourceGroup"},
 		"a boolean that is none":     {dir(map[string]string{"storageAccount": "mine1", "storageKey": accountKey, "insecureSkipVerify": "perhaps"}), "", "insecureSkipVerify"},
 		"a CA that is none":          {dir(map[string]string{"storageAccount": "mine1", "storageKey": accountKey, "trustedCaCert": "x"}), "", "trustedCaCert"},
