@@ -155,7 +155,7 @@ type transport struct{ *http.Client }
 
 func (t transport) Do(req *http.Request) (*http.Response, error) {
 	resp, err := t.Client.Do(req)
-	if err != nil && dial.Untrusted(err) != nil {
+	if err != nil && dial.Final(err) {
 		return resp, final{err}
 	}
 	return resp, err

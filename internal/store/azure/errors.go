@@ -118,6 +118,8 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &ours):
 		return err
+	case dial.OfProxy(err) != nil:
+		return &failure{kind: store.ErrUnreachable, said: dial.OfProxy(err).Error(), remedy: dial.CheckProxy, cause: err}
 	case errors.As(err, &creds):
 		return &failure{kind: store.ErrCredentials, said: creds.Error(), cause: err}
 	case errors.As(err, &identity), strings.Contains(err.Error(), "DefaultAzureCredential"):

@@ -19,7 +19,7 @@ import (
 type Options struct {
 	TrustedCAs         []byte // PEM, trusted besides the system's
 	InsecureSkipVerify bool   // any certificate will do
-	// Proxy chooses the proxy of a request; nil: none.
+	// Proxy chooses the proxy of a request; nil: none. Its failures become a ProxyError.
 	Proxy func(*http.Request) (*url.URL, error)
 	// IdleTimeout ends a connection on which nothing moves for so long; 0: never.
 	IdleTimeout time.Duration
@@ -46,9 +46,7 @@ func Transport(o Options) (*http.Transport, error) {
 		}
 		conf.RootCAs = pool
 	}
-	return &http.Transport{
-		Proxy:               o.Proxy,
-		DialContext:         idleDialer{&net.Dialer{Timeout: dialTimeout}, o.IdleTimeout}.DialContext,
+	t := &http.Transport{
 		TLSClientConfig:     conf,
 		TLSHandshakeTimeout: tlsTimeout,
 		MaxIdleConnsPerHost: perHost,
@@ -56,7 +54,14 @@ func Transport(o Options) (*http.Transport, error) {
 		// Otherwise an upload that asks for a go-ahead would wait for one that many servers never give.
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    true,
-	}, nil
+	}
+	dialer := idleDialer{dialer: &net.Dialer{Timeout: dialTimeout}, timeout: o.IdleTimeout}
+	if o.Proxy != nil {
+		dialer.proxies = &proxies{choose: o.Proxy, known: map[string]string{}}
+		t.Proxy, t.OnProxyConnectResponse = dialer.proxies.proxy, answered
+	}
+	t.DialContext = dialer.DialContext
+	return t, nil
 }
 
 // Client is an http.Client of one store alone, with such a transport. It follows no redirect: a

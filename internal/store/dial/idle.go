@@ -11,12 +11,16 @@ import (
 type idleDialer struct {
 	dialer  *net.Dialer
 	timeout time.Duration
+	proxies *proxies // nil: none are used
 }
 
 // DialContext is for http.Transport.
 func (d idleDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := d.dialer.DialContext(ctx, network, addr)
 	if err != nil {
+		if d.proxies != nil {
+			err = d.proxies.blame(ctx, addr, err)
+		}
 		return nil, err
 	}
 	if d.timeout <= 0 {

@@ -94,6 +94,9 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return err
 	}
+	if p := dial.OfProxy(err); p != nil {
+		return &failure{kind: store.ErrUnreachable, said: p.Error(), remedy: dial.CheckProxy, cause: err}
+	}
 	if creds := (*credentialsError)(nil); errors.As(err, &creds) {
 		return s.classifyToken(creds)
 	}
@@ -124,7 +127,11 @@ func (s *Store) classifyToken(err *credentialsError) error {
 		return &failure{kind: store.ErrCredentials, said: fmt.Sprintf("an access token was refused: %s (HTTP %d)", err, err.status),
 			remedy: "check that the service account and its key still exist, that a federated token has not expired, and that this machine's clock is right", cause: err}
 	}
-	if f := s.classifyNetwork(err.err, "the token service of the credentials"); f != nil {
+	issuer := "the token service of the credentials"
+	if err.issuer != "" {
+		issuer += " (" + err.issuer + ")"
+	}
+	if f := s.classifyNetwork(err.err, issuer); f != nil {
 		return f
 	}
 	return &failure{kind: store.ErrCredentials, said: oneLine(err.Error()), cause: err}
@@ -273,8 +280,11 @@ func statusOf(err error) int {
 
 // passing says whether a request is worth repeating at once. All that is sent may be repeated.
 func passing(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBroken) || dial.Untrusted(err) != nil {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBroken) || dial.Final(err) {
 		return false
+	}
+	if dial.OfProxy(err) != nil {
+		return true
 	}
 	var creds *credentialsError
 	if errors.As(err, &creds) {

@@ -73,6 +73,7 @@ func TestErrorsAreClassifiedOnceAndSayWhatToDo(t *testing.T) {
 		"an identity refused":     {sent(&credentialsError{status: 400, err: errors.New("invalid_grant: account not found")}), store.ErrCredentials, "still exist", false},
 		"no token for now":        {sent(&credentialsError{status: 503, err: errors.New("x")}), store.ErrUnreachable, "later", true},
 		"no way to a token":       {sent(&credentialsError{err: &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}}), store.ErrUnreachable, "token service", true},
+		"nobody gives tokens":     {sent(&credentialsError{issuer: "https://tokens.example/t", err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}), store.ErrUnreachable, "refused by the token service of the credentials (https://tokens.example/t)", false},
 		"no trust in its service": {sent(&credentialsError{err: x509.UnknownAuthorityError{}}), store.ErrUnreachable, "token service", false},
 		"words of the SDK":        {errors.New("storage: something\nodd"), nil, "something odd", false},
 	}

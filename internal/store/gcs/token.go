@@ -112,7 +112,7 @@ type exchange struct {
 func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := e.base.RoundTrip(r)
 	if err != nil {
-		e.failure = &credentialsError{err: err}
+		e.failure = &credentialsError{err: err, issuer: r.URL.Scheme + "://" + r.URL.Host + r.URL.Path}
 		return nil, err
 	}
 	e.failure = nil
@@ -154,7 +154,8 @@ func refusal(status string, body []byte) string {
 // credentialsError marks what went wrong while a token was fetched, not while it was used.
 type credentialsError struct {
 	err    error
-	status int // of the answer of those who issue tokens; 0: there was none
+	status int    // of the answer of those who issue tokens; 0: there was none
+	issuer string // the URL that was called, without its query; empty: not known
 }
 
 func (e *credentialsError) Error() string { return e.err.Error() }

@@ -30,6 +30,8 @@ type Environment struct {
 	Alicloud Files
 
 	ECS ECSValues
+
+	Proxies Proxies // without the prefix: they are of the network, not of a store
 }
 
 // Files say where credentials are. Empty paths: not set.
@@ -62,7 +64,8 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 		google.Shared = googleVariable
 	}
 	return Environment{
-		Google: google,
+		Google:  google,
+		Proxies: proxiesFrom(getenv),
 
 		Azure:          files(azureVariable),
 		AzureAuthority: getenv("AZURE_AUTHORITY_HOST"),

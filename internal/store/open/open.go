@@ -51,6 +51,7 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 	if c.Container == "" {
 		c.Container = c.Environment.Container
 	}
+	c.Proxy = c.Environment.Proxies.checked(c.Proxy)
 	switch p {
 	case S3:
 		return c.openS3(ctx)

@@ -54,7 +54,7 @@ type retryer struct{ *retry.Standard }
 
 func (r retryer) IsErrorRetryable(err error) bool {
 	var creds *credentialsError
-	if errors.As(err, &creds) || dial.Untrusted(err) != nil {
+	if errors.As(err, &creds) || dial.Final(err) {
 		return false
 	}
 	switch code := codeOf(err); {

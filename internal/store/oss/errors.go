@@ -100,6 +100,8 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &done):
 		return err
+	case dial.OfProxy(err) != nil:
+		return &failure{kind: store.ErrUnreachable, said: dial.OfProxy(err).Error(), remedy: dial.CheckProxy, cause: err}
 	case errors.As(err, &creds):
 		return &failure{kind: store.ErrCredentials, said: creds.Error(), cause: err}
 	case errors.As(err, &answer):

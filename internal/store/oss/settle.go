@@ -40,7 +40,7 @@ func (w *write) visible(ctx context.Context, size int64, crc uint64, send func()
 // after the first has succeeded unheard. The nonce decides.
 func (w *write) settle(ctx context.Context, size int64, crc uint64, err error) (o store.Object, repeat bool, _ error) {
 	cause := w.s.classify(ctx, err)
-	passing := ctx.Err() == nil && (errors.Is(cause, store.ErrUnreachable) || errors.Is(cause, store.ErrThrottled)) && dial.Untrusted(err) == nil
+	passing := ctx.Err() == nil && (errors.Is(cause, store.ErrUnreachable) || errors.Is(cause, store.ErrThrottled)) && !dial.Final(err)
 	refused := errors.Is(cause, store.ErrExists)
 	gone := codeOf(err) == "NoSuchUpload" // completed by an attempt whose answer was lost, or aborted by others
 	if !refused && !gone && answered(err) {

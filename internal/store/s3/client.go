@@ -76,7 +76,7 @@ func newRetryer(attempts int) aws.Retryer {
 		o.Retryables = append([]retry.IsErrorRetryable{
 			// Repeating cannot help, and the caller waits for the answer.
 			retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-				if dial.Untrusted(err) != nil {
+				if dial.Final(err) {
 					return aws.FalseTernary
 				}
 				return aws.UnknownTernary
@@ -136,7 +136,8 @@ func buildable(c *http.Client) *awshttp.BuildableClient {
 		return b
 	}
 	return b.WithTransportOptions(func(t *http.Transport) {
-		t.Proxy, t.DialContext, t.TLSClientConfig = ours.Proxy, ours.DialContext, ours.TLSClientConfig.Clone()
+		t.Proxy, t.OnProxyConnectResponse = ours.Proxy, ours.OnProxyConnectResponse
+		t.DialContext, t.TLSClientConfig = ours.DialContext, ours.TLSClientConfig.Clone()
 		if t.TLSClientConfig != nil && t.TLSClientConfig.RootCAs != nil {
 			t.TLSClientConfig.RootCAs = t.TLSClientConfig.RootCAs.Clone()
 		}

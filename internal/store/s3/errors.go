@@ -102,6 +102,9 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return err
 	}
+	if p := dial.OfProxy(err); p != nil {
+		return &failure{kind: store.ErrUnreachable, said: p.Error(), remedy: dial.CheckProxy, cause: err}
+	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		if ofRole(err) {

@@ -99,7 +99,7 @@ func repeatable(err error) bool {
 		return answer.status >= 500
 	}
 	var creds *credentialsError
-	return !errors.As(err, &creds) && dial.Untrusted(err) == nil
+	return !errors.As(err, &creds) && !dial.Final(err)
 }
 
 // once sends a request with a token that is valid; one that the server has forgotten is
