@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	azfake "github.com/Azure/azure-sdk-for-go/sdk/azcore/fake"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -61,7 +62,7 @@ func (m *management) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.shim.mu.Lock()
 	defer m.shim.mu.Unlock()
-	resp, err := server(r.WithContext(context.WithValue(r.Context(), runtime.CtxAPINameKey{}, name)))
+	resp, err := server.Do(r.WithContext(context.WithValue(r.Context(), runtime.CtxAPINameKey{}, name)))
 	var refused *azcore.ResponseError
 	switch {
 	case errors.As(err, &refused):
@@ -78,34 +79,34 @@ func (m *management) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (m *management) operation(r *http.Request) (string, func(*http.Request) (*http.Response, error)) {
+func (m *management) operation(r *http.Request) (string, policy.Transporter) {
 	_, rest, _ := strings.Cut(r.URL.Path, "/storageAccounts/")
 	parts := strings.Split(rest, "/") // ACCOUNT/blobServices/default/containers/NAME/...
 	get, put := r.Method == http.MethodGet, r.Method == http.MethodPut
 	last := parts[len(parts)-1]
 	switch {
 	case len(parts) == 1 && get:
-		return "AccountsClient.GetProperties", m.accounts.Do
+		return "AccountsClient.GetProperties", m.accounts
 	case len(parts) == 3 && get:
-		return "BlobServicesClient.GetServiceProperties", m.services.Do
+		return "BlobServicesClient.GetServiceProperties", m.services
 	case len(parts) == 5 && get:
-		return "BlobContainersClient.Get", m.containers.Do
+		return "BlobContainersClient.Get", m.containers
 	case len(parts) == 5 && put:
-		return "BlobContainersClient.Create", m.containers.Do
+		return "BlobContainersClient.Create", m.containers
 	case last == "setLegalHold":
-		return "BlobContainersClient.SetLegalHold", m.containers.Do
+		return "BlobContainersClient.SetLegalHold", m.containers
 	case last == "clearLegalHold":
-		return "BlobContainersClient.ClearLegalHold", m.containers.Do
+		return "BlobContainersClient.ClearLegalHold", m.containers
 	case last == "lock":
-		return "BlobContainersClient.LockImmutabilityPolicy", m.containers.Do
+		return "BlobContainersClient.LockImmutabilityPolicy", m.containers
 	case last == "extend":
-		return "BlobContainersClient.ExtendImmutabilityPolicy", m.containers.Do
+		return "BlobContainersClient.ExtendImmutabilityPolicy", m.containers
 	case len(parts) == 7 && get:
-		return "BlobContainersClient.GetImmutabilityPolicy", m.containers.Do
+		return "BlobContainersClient.GetImmutabilityPolicy", m.containers
 	case len(parts) == 7 && put:
-		return "BlobContainersClient.CreateOrUpdateImmutabilityPolicy", m.containers.Do
+		return "BlobContainersClient.CreateOrUpdateImmutabilityPolicy", m.containers
 	case len(parts) == 7 && r.Method == http.MethodDelete:
-		return "BlobContainersClient.DeleteImmutabilityPolicy", m.containers.Do
+		return "BlobContainersClient.DeleteImmutabilityPolicy", m.containers
 	}
 	return "", nil
 }
