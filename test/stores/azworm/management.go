@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	azfake "github.com/Azure/azure-sdk-for-go/sdk/azcore/fake"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -55,14 +54,14 @@ func (m *management) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		failed(w, http.StatusUnauthorized, "InvalidAuthenticationToken")
 		return
 	}
-	name, server := m.operation(r)
-	if server == nil {
+	name, fake := m.operation(r)
+	if fake == nil {
 		failed(w, http.StatusNotImplemented, "NotImplemented")
 		return
 	}
 	m.shim.mu.Lock()
 	defer m.shim.mu.Unlock()
-	resp, err := server.Do(r.WithContext(context.WithValue(r.Context(), runtime.CtxAPINameKey{}, name)))
+	resp, err := fake.Do(r.WithContext(context.WithValue(r.Context(), runtime.CtxAPINameKey{}, name)))
 	var refused *azcore.ResponseError
 	switch {
 	case errors.As(err, &refused):
@@ -79,7 +78,12 @@ func (m *management) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (m *management) operation(r *http.Request) (string, policy.Transporter) {
+// server is what the SDK's fakes are.
+type server interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+func (m *management) operation(r *http.Request) (string, server) {
 	_, rest, _ := strings.Cut(r.URL.Path, "/storageAccounts/")
 	parts := strings.Split(rest, "/") // ACCOUNT/blobServices/default/containers/NAME/...
 	get, put := r.Method == http.MethodGet, r.Method == http.MethodPut
