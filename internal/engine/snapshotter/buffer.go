@@ -31,6 +31,7 @@ type buffer struct {
 	waiting  bool              // add waits for room
 	broken   error             // why nothing more can be added
 	paused   bool              // nothing is added until resume: there is no room for it
+	tight    bool              // there is no room on disk: only what fits into memory is held
 	baseless *hold             // what waits for a full; nil: nothing does
 	changed  chan struct{}     // closed at the next change of anything
 }
@@ -66,6 +67,7 @@ func (b *buffer) based(last snapshot.Revision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.change()
+	b.tight = false // look again whether there is room on disk
 	if b.baseless == nil || last < b.baseless.from-1 {
 		return
 	}
@@ -99,10 +101,28 @@ func (b *buffer) await(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// add takes a batch of the watch, waiting for room if need be.
+// add takes a batch of the watch, waiting for room if need be. When room is tight, it may take
+// the first revisions of the batch and fail at a later one.
 func (b *buffer) add(ctx context.Context, batch member.Batch) error {
+	b.mu.Lock()
+	tight := b.tight
+	b.mu.Unlock()
+	if !tight {
+		return b.addWhole(ctx, batch)
+	}
+	for _, events := range pieces(batch.Events) {
+		piece := batch
+		piece.Events = events
+		if err := b.addWhole(ctx, piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *buffer) addWhole(ctx context.Context, batch member.Batch) error {
 	err := b.await(ctx, func() bool {
-		full := len(batch.Events) > 0 && b.held() >= b.spill && b.broken == nil
+		full := len(batch.Events) > 0 && b.crowded() && b.broken == nil
 		if full && !b.waiting {
 			b.waiting = true
 			b.change()
@@ -120,17 +140,22 @@ func (b *buffer) add(ctx context.Context, batch member.Batch) error {
 	}
 	b.known = max(b.known, batch.Known)
 	if n := len(batch.Events); n > 0 {
+		if b.tight && b.open != nil && b.open.ContentSize()+sizeOf(batch.Events) > b.limitNow() {
+			b.cutLocked()
+		}
 		if err := b.append(batch); err != nil {
 			if errors.As(err, new(*codec.GapError)) || errors.As(err, new(*codec.OrderError)) || errors.Is(err, codec.ErrMalformed) {
 				b.broken = fmt.Errorf("buffer etcd's events: %w", err)
 				b.change()
 				return b.broken
 			}
+			b.dropLocked() // at once: nobody may cut what cannot be sealed
 			return fmt.Errorf("%w: %w", errRoom, err)
 		}
 		b.next = snapshot.Revision(batch.Events[n-1].Kv.ModRevision) + 1
 		b.known = max(b.known, b.next-1)
-		if b.open.ContentSize() >= b.limit {
+		b.paused = false
+		if b.open.ContentSize() >= b.limitNow() {
 			b.cutLocked()
 		}
 	}
@@ -148,20 +173,24 @@ func (b *buffer) append(batch member.Batch) error {
 		}
 		b.open = d
 	}
-	return b.open.Append(batch.Received, batch.Events)
+	if err := b.open.Append(batch.Received, batch.Events); err != nil {
+		return err
+	}
+	if b.tight && b.open.ContentSize() > 2*tightLimit {
+		return b.open.Park() // now, rather than find no room when it is sealed
+	}
+	return nil
 }
 
 // errRoom: the delta that grows has lost what it held, for example because the disk is full. The
 // events are still in etcd.
 var errRoom = errors.New("there is no room to buffer etcd's events")
 
-// drop forgets the delta that grows, after errRoom, and pauses: what was cut before is uploaded,
-// and nothing waits for events that do not come. It returns the revisions forgotten, of which the
-// first is where the watch has to go on.
-func (b *buffer) drop() (first, last snapshot.Revision) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	first, last = b.next, b.known
+// dropLocked forgets the delta that grows, after errRoom, and pauses: what was cut before is
+// uploaded, and nothing waits for events that do not come. The watch has to go on at the first
+// revision that is forgotten.
+func (b *buffer) dropLocked() {
+	first := b.next
 	if b.open != nil {
 		if !b.open.Empty() {
 			first = b.open.First()
@@ -171,7 +200,13 @@ func (b *buffer) drop() (first, last snapshot.Revision) {
 	}
 	b.next, b.paused = first, true
 	b.change()
-	return first, max(last, first)
+}
+
+// dropped are the revisions that errRoom cost, as far as they are known.
+func (b *buffer) dropped() (first, last snapshot.Revision) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next, max(b.next, b.known)
 }
 
 // resume ends the pause; the watch goes on at next. Nothing before it is waited for.
@@ -180,6 +215,11 @@ func (b *buffer) resume(next snapshot.Revision) {
 	defer b.mu.Unlock()
 	b.next, b.known, b.paused = next, max(b.known, next-1), false
 	b.change()
+}
+
+// crowded reports whether add has to wait. The caller holds mu.
+func (b *buffer) crowded() bool {
+	return b.held() >= b.spill || b.tight && len(b.queue) >= tightQueue
 }
 
 // held is how many bytes are buffered, before packing. The caller holds mu.
@@ -210,7 +250,7 @@ func (b *buffer) cutLocked() {
 	}
 	b.cuts++
 	b.queue = append(b.queue, &cutDelta{Delta: b.open, number: b.cuts, bytes: b.open.ContentSize()})
-	if len(b.queue) > 1 { // it has to wait, and there may be hundreds
+	if len(b.queue) > 1 && !b.tight { // it has to wait, and there may be hundreds
 		_ = b.open.Park() // it says so again when it is sealed, or only needs more memory
 	}
 	b.open = nil

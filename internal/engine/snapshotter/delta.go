@@ -69,6 +69,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 		n.noteLeases(ctx, d)
 		sealed, err := d.Seal(began, n.deltaManifest(d.First()))
 		if err != nil {
+			n.noteTight() // the next session fetches it again, in smaller deltas
 			return fmt.Errorf("%w: %w", errBuffer, err)
 		}
 		d.sealed = sealed

@@ -25,11 +25,10 @@ type session struct {
 	owner   catalog.OwnerRecord
 	cluster uint64
 	buffer  *buffer
-	slot    chan struct{}     // holds a token while a full is taken
-	asked   chan struct{}     // a full is due
-	seen    trace             // of the last revision that the watch told; the watch's own
-	dropped snapshot.Revision // first revision that found no room; the watch's own
-	life    context.Context   // ends with the session
+	slot    chan struct{}   // holds a token while a full is taken
+	asked   chan struct{}   // a full is due
+	seen    trace           // of the last revision that the watch told; the watch's own
+	life    context.Context // ends with the session
 	finish  context.CancelFunc
 
 	mu        sync.Mutex
@@ -88,6 +87,7 @@ func (s *Snapshotter) begin(ctx context.Context) (*session, error) {
 	n.buffer = newBuffer(codec.DeltaOptions{
 		Format: s.cfg.Format, Compression: s.cfg.DeltaCompression, SpillDir: s.cfg.SpillDir,
 	}, s.cfg.DeltaLimit, s.cfg.SpillLimit, next)
+	n.buffer.tight = s.tightNow()
 	if n.lastFull == nil {
 		n.buffer.holdAll()
 	}

@@ -23,6 +23,9 @@ type Snapshotter struct {
 	changed chan struct{} // closed at the next change of these
 
 	fullFailed bool // the last attempt of this process to take a full failed
+	tight      bool // a delta could not be sealed for want of room: the next session begins tight
+
+	roomless roomless // outlives sessions; the watch's own
 }
 
 // Taken is a snapshot that is in the bucket.
