@@ -34,9 +34,8 @@ func render(dir string) ([]byte, error) {
 		reports = append(reports, r)
 	}
 	var b bytes.Buffer
-	b.WriteString(head)
+	b.WriteString(head + legend)
 	table(&b, reports)
-	b.WriteString(legend)
 	for _, r := range reports {
 		details(&b, r)
 	}
@@ -63,6 +62,12 @@ const legend = `
 | no, but | the store cannot do it and says so, and what holds in its place was shown |
 | no | the store does not have it |
 | not shown | neither shown nor refuted: see below why |
+
+Two columns are about locks. *Locks asked for* are those that a writer asks for with each object. *The bucket's own lock* is what a bucket gives
+without being asked, by a retention policy, a container's immutability, a default rule: every object carried it, and deleting one was
+refused, in a bucket of that kind made for the purpose. The other columns of a store that has only such locks are from buckets without one,
+where nothing is refused. How locked backups of every store stand attacks, beside unprotected twins, is tested in ` + "`test/e2e`" + `.
+
 `
 
 // table has a row for each report and a column for each capability.
@@ -70,7 +75,7 @@ func table(b *bytes.Buffer, reports []storetest.Report) {
 	capabilities := storetest.AllCapabilities()
 	b.WriteString("| store | proven against |")
 	for _, c := range capabilities {
-		fmt.Fprintf(b, " %s |", c)
+		fmt.Fprintf(b, " %s |", column(c))
 	}
 	b.WriteString("\n| --- | --- |" + strings.Repeat(" --- |", len(capabilities)) + "\n")
 	for _, r := range reports {
@@ -80,6 +85,17 @@ func table(b *bytes.Buffer, reports []storetest.Report) {
 		}
 		b.WriteString("\n")
 	}
+}
+
+// column is what a capability is called where one does not see its promises.
+func column(c storetest.Capability) string {
+	switch c {
+	case storetest.Locking:
+		return "locks asked for"
+	case storetest.Default:
+		return "the bucket's own lock"
+	}
+	return string(c)
 }
 
 // verdict is what the cases of one capability come to together.

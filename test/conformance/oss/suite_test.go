@@ -19,13 +19,14 @@ func TestOSSKeepsTheContract(t *testing.T) {
 	for name, versions := range map[string]bool{"unversioned": false, "versioned": true} {
 		t.Run(name, func(t *testing.T) {
 			o := newServer(t).suite(versions)
-			bucket := "no versions, a retention policy where locks are tried"
+			bucket := "no versions; its own lock in a bucket with a retention policy"
 			if versions {
-				bucket = "versions, a retention policy where locks are tried"
+				bucket = "versions; its own lock in a bucket with a retention policy"
 			}
 			storetest.Report{Server: "ossfake, our reading of the documentation of OSS", Bucket: bucket, Limits: []string{
 				"OSS itself: the fake shows that we follow its documentation, not that OSS does",
 				"whether OSS lets tags be changed, or a delete marker be made, under a retention policy: its documentation does not say",
+				"signatures of requests: the fake knows keys by their IDs only, so a wrong secret is not refused here",
 			}}.Publish(t, &o, "../results/oss-"+name+".json", *update)
 			storetest.Run(t, o)
 		})
