@@ -37,8 +37,8 @@ func (a *app) snapshotCommand() *cobra.Command {
 Everything is streamed into the store as it comes and written once. The first writer claims the
 prefix; another one is refused until it says --take-over. With --data-dir the lineage is kept
 beside the data, which is the surest way to recognise a history again. Events that find no room, because
-the disk for temporary data is full, are dropped and said; a full makes up for them, and they are fetched
-from etcd again.`,
+the disk for temporary data is full, are dropped and said; they are fetched from etcd again and uploaded in
+small deltas, and a full makes up for what is too large even for that.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config := snapshotter.Config{
 				Prefix: to.prefix, DeltaPeriod: deltaPeriod, DeltaLimit: int64(deltaLimit), SpillDir: to.tempDir,

@@ -242,7 +242,7 @@ func TestASnapshotterWhoseSpillDiskIsFullKeepsTheBucketRestorable(t *testing.T) 
 		}
 	}
 	last := w.write(10)
-	// It is said, and a full, which needs no room there, makes up for it.
+	// It is said, and small deltas, which need no room there, make up for it.
 	eventually(t, "the log says that the disk is full", r.ended, r.log.String, func() bool {
 		return strings.Contains(r.log.String(), "no space left") && strings.Contains(r.log.String(), "buffer-dropped")
 	})
