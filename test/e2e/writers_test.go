@@ -33,19 +33,17 @@ func TestOverlappingDeltasOfTwoWritersRestoreExactly(t *testing.T) {
 
 	second := w.snapshot("--owner=second", "--take-over")
 	var mid int64
-	for range 6 {
+	eventually(t, "both have written the same revisions three times", second.ended, second.log.String, func() bool {
 		mid = w.write(40)
 		w.uploaded(second, mid)
-	}
-	overlaps := 0
-	for _, f := range w.list().Findings {
-		if f.Code == "overlap" {
-			overlaps++
+		overlaps := 0
+		for _, f := range w.list().Findings {
+			if f.Code == "overlap" {
+				overlaps++
+			}
 		}
-	}
-	if overlaps < 3 {
-		t.Errorf("two wrote and only %d overlaps are found: %+v", overlaps, w.list().Findings)
-	}
+		return overlaps >= 3
+	})
 	a.Heal()
 	w.write(40)
 	if code := first.wait(); code != 3 {
