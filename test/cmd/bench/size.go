@@ -73,6 +73,9 @@ func measureSizes(ctx context.Context, b *bench) (*result, error) {
 	return &result{remarks: []string{fmt.Sprintf("etcdbrctl, as `make build` makes it, has %.1f MB. Each provider and its SDK add: %s.", float64(whole)/1e6, strings.Join(added, ", "))}}, nil
 }
 
+// withoutSDK are packages beside the providers that have one.
+var withoutSDK = []string{"dial", "local", "open"}
+
 // importedProviders are the packages of providers that the package at open imports, sorted.
 func importedProviders(open string) (names []string, err error) {
 	files, err := filepath.Glob(filepath.Join(open, "*.go"))
@@ -85,7 +88,7 @@ func importedProviders(open string) (names []string, err error) {
 			return nil, err
 		}
 		for _, i := range f.Imports {
-			if name, is := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), providersPath); is && !strings.Contains(name, "/") {
+			if name, is := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), providersPath); is && !slices.Contains(withoutSDK, name) {
 				names = append(names, name)
 			}
 		}
