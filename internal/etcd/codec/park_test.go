@@ -4,10 +4,13 @@ import (
 	"bytes"
 	stdgzip "compress/gzip"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,5 +96,46 @@ func wantReadByTheOriginal(t *testing.T, object []byte) {
 	text, digest := content[:len(content)-sha256.Size], content[len(content)-sha256.Size:]
 	if sum := sha256.Sum256(text); !bytes.Equal(sum[:], digest) {
 		t.Error("the digest at the end is wrong")
+	}
+}
+
+// TestADeltaThatCannotBeParkedGoesOnInMemory fills the disk while a delta is parked, by a limit on
+// the size of files.
+func TestADeltaThatCannotBeParkedGoesOnInMemory(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	s := &spool{limit: 1 << 20, dir: t.TempDir()}
+	defer s.Close()
+	want := bytes.Repeat([]byte("0123456789abcdef"), 3*spoolPage/16)
+	if _, err := s.Write(want[:2*spoolPage]); err != nil {
+		t.Fatal(err)
+	}
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: spoolPage, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	parked := s.park()
+	_, written := s.Write(want[2*spoolPage:])
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(parked, syscall.EFBIG) {
+		t.Errorf("park = %v, want that there is no room", parked)
+	}
+	if written != nil {
+		t.Errorf("what followed went to the disk: %v", written)
+	}
+	got := make([]byte, len(want))
+	if _, err := s.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("what was written is not what is read (%v)", err)
+	}
+	if err := s.park(); err != nil {
+		t.Errorf("parking with room again: %v", err)
+	}
+	if _, err := s.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("after it was parked something else is read (%v)", err)
 	}
 }

@@ -78,7 +78,12 @@ func (s *spool) park() error {
 	}
 	for i, page := range s.pages {
 		if _, err := s.file.WriteAt(page, int64(i)*spoolPage); err != nil {
-			return fmt.Errorf("move delta to a temporary file: %w", err)
+			err = fmt.Errorf("move delta to a temporary file: %w", err)
+			if s.spilt == 0 { // what follows goes to memory, as long as there is room
+				err = errors.Join(err, s.file.Close())
+				s.file = nil
+			}
+			return err
 		}
 	}
 	s.pages, s.inMem, s.spilt = nil, 0, s.size()
