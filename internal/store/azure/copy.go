@@ -114,7 +114,7 @@ func (s *Store) origin(ctx context.Context, v store.Version) (origin, error) {
 	case s.client.sas != nil:
 		own, err := s.client.sas()
 		if err != nil {
-			return origin{}, &failure{kind: store.ErrCredentials, said: err.Error(), cause: err}
+			return origin{}, &store.Failure{Kind: store.ErrCredentials, Said: err.Error(), Cause: err}
 		}
 		return origin{url: join(own)}, nil
 	}

@@ -90,7 +90,7 @@ func (s *Store) refusal(ctx context.Context, v store.Version, err error) error {
 	case err == nil:
 		return nil
 	case codeOf(err) == string(bloberror.ConditionNotMet):
-		return &failure{said: "it was replaced at this moment: " + serverWords(err), remedy: "list again before deleting", cause: err}
+		return &store.Failure{Said: "it was replaced at this moment: " + serverWords(err), Remedy: "list again before deleting", Cause: err}
 	case !blamesLock(err):
 		return s.classifyVersion(ctx, v, err)
 	}

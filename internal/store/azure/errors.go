@@ -2,16 +2,12 @@ package azure
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -29,24 +25,6 @@ type failure struct {
 	said   string
 	remedy string
 	cause  error
-}
-
-func (f *failure) Error() string {
-	text := f.said
-	if f.kind != nil {
-		text = f.kind.Error() + ": " + text
-	}
-	if f.remedy != "" {
-		text += "; " + f.remedy
-	}
-	return text
-}
-
-func (f *failure) Unwrap() []error {
-	if f.kind == nil {
-		return []error{f.cause}
-	}
-	return []error{f.kind, f.cause}
 }
 
 // errHierarchical is what accounts with a hierarchical namespace say to requests about
@@ -110,7 +88,7 @@ func (s *Store) classify(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	var (
-		ours     *failure
+		ours     *store.Failure
 		answer   *azcore.ResponseError
 		creds    *credentialsError
 		identity *azidentity.AuthenticationFailedError
@@ -119,28 +97,31 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	case errors.As(err, &ours):
 		return err
 	case dial.OfProxy(err) != nil:
-		return &failure{kind: store.ErrUnreachable, said: dial.OfProxy(err).Error(), remedy: dial.CheckProxy, cause: err}
+		return s.way().Broken(err)
 	case errors.As(err, &creds):
-		return &failure{kind: store.ErrCredentials, said: creds.Error(), cause: err}
+		return &store.Failure{Kind: store.ErrCredentials, Said: creds.Error(), Cause: err}
 	case errors.As(err, &identity), strings.Contains(err.Error(), "DefaultAzureCredential"):
-		return &failure{kind: store.ErrCredentials, said: "no token for the ambient identity: " + shortened(oneLine(err.Error())),
-			remedy: "give storageKey or sasToken, or run where an identity is ambient (workload identity, managed identity)", cause: err}
+		return &store.Failure{Kind: store.ErrCredentials, Said: "no token for the ambient identity: " + shortened(oneLine(err.Error())),
+			Remedy: "give storageKey or sasToken, or run where an identity is ambient (workload identity, managed identity)", Cause: err}
 	case errors.As(err, &answer):
 		return s.classifyAnswer(answer)
 	}
-	if f := s.classifyNetwork(err); f != nil {
+	if f := s.way().Broken(err); f != nil {
 		return f
 	}
-	return &failure{said: shortened(oneLine(innermost(err))), cause: err}
+	if strings.Contains(err.Error(), "not permitted for non-TLS protected") {
+		return &store.Failure{Kind: store.ErrCredentials, Said: "an identity's token must not be sent over plain http", Remedy: "use an https endpoint", Cause: err}
+	}
+	return &store.Failure{Said: shortened(oneLine(dial.Innermost(err))), Cause: err}
 }
 
 // classifyAnswer is for what the service answered.
 func (s *Store) classifyAnswer(err *azcore.ResponseError) error {
-	f := &failure{said: serverWords(err), cause: err}
+	f := &store.Failure{Said: serverWords(err), Cause: err}
 	matched := func(match func(rule) bool) bool {
 		i := slices.IndexFunc(rules, match)
 		if i >= 0 {
-			f.kind, f.remedy = rules[i].kind, rules[i].remedy
+			f.Kind, f.Remedy = rules[i].kind, rules[i].remedy
 		}
 		return i >= 0
 	}
@@ -148,10 +129,10 @@ func (s *Store) classifyAnswer(err *azcore.ResponseError) error {
 	case matched(func(r rule) bool { return slices.Contains(r.codes, err.ErrorCode) }):
 	case matched(func(r rule) bool { return slices.Contains(r.status, err.StatusCode) }):
 	case err.StatusCode >= 500:
-		f.kind, f.remedy = store.ErrUnreachable, s.opts.Endpoint+" answers but fails, try again later"
+		f.Kind, f.Remedy = store.ErrUnreachable, s.opts.Endpoint+" answers but fails, try again later"
 	}
 	if err.ErrorCode == "AuthenticationFailed" {
-		f.remedy = s.whyNotAuthenticated(err, f.remedy)
+		f.Remedy = s.whyNotAuthenticated(err, f.Remedy)
 	}
 	return f
 }
@@ -201,46 +182,9 @@ func serverWords(err error) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s (HTTP %d)", said, statusOf(err)), " ")
 }
 
-// classifyNetwork is for what happened on the way. nil: nothing of that kind.
-func (s *Store) classifyNetwork(err error) error {
-	where := s.opts.Endpoint
-	f := &failure{kind: store.ErrUnreachable, cause: err}
-	var (
-		dns     *net.DNSError
-		timeout net.Error
-		op      *net.OpError
-		record  tls.RecordHeaderError
-	)
-	trust := dial.Untrusted(err)
-	switch {
-	case trust != nil:
-		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
-		f.remedy = "give the CA's certificate in the field trustedCaCert"
-	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		f.said = where + " speaks plain http, not https"
-		f.remedy = "correct the endpoint's scheme"
-	case errors.As(err, &dns):
-		f.said = fmt.Sprintf("the name %q cannot be resolved: %s", dns.Name, dns.Err)
-		f.remedy = "check storageAccount, domain and the endpoint"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		f.said = "connection refused by " + where
-		f.remedy = "check the endpoint and that the server runs"
-	case errors.As(err, &timeout) && timeout.Timeout():
-		f.said = where + " did not answer in time: " + innermost(err)
-		f.remedy = "check the network and the endpoint"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		f.said = "the connection to " + where + " broke: " + innermost(err)
-		f.remedy = "try again"
-	case errors.As(err, &op), strings.Contains(err.Error(), "http: server closed idle connection"):
-		f.said = "no connection to " + where + ": " + innermost(err)
-		f.remedy = "check the endpoint and the network"
-	case strings.Contains(err.Error(), "not permitted for non-TLS protected"):
-		f.kind, f.said = store.ErrCredentials, "an identity's token must not be sent over plain http"
-		f.remedy = "use an https endpoint"
-	default:
-		return nil
-	}
-	return f
+// way is the way to the service.
+func (s *Store) way() dial.Way {
+	return dial.Way{To: s.opts.Endpoint, Endpoint: "the endpoint", Name: "storageAccount, domain and the endpoint", CA: "the field trustedCaCert"}
 }
 
 // codeOf is the service's error code, or "".
@@ -259,18 +203,6 @@ func statusOf(err error) int {
 		return answer.StatusCode
 	}
 	return 0
-}
-
-// innermost is the last error in the chain: on the way out each layer adds words, and the HTTP
-// client's are the URL, which may hold a signature.
-func innermost(err error) string {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return err.Error()
-		}
-		err = next
-	}
 }
 
 // shortened cuts what is too long for a line.

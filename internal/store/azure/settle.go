@@ -37,7 +37,7 @@ func (w *write) settle(ctx context.Context, size int64, err error) (store.Object
 	case refused:
 		return store.Object{}, cause
 	case gone && others:
-		return store.Object{}, &failure{kind: store.ErrExists, said: "another writer was faster", cause: err}
+		return store.Object{}, &store.Failure{Kind: store.ErrExists, Said: "another writer was faster", Cause: err}
 	case gone:
 		return store.Object{}, cause
 	}
@@ -49,7 +49,7 @@ func (w *write) settle(ctx context.Context, size int64, err error) (store.Object
 // overwritten because it is immutable is first of all one that exists.
 func (s *Store) classifyWrite(ctx context.Context, err error) error {
 	if ctx.Err() == nil && blamesLock(err) {
-		return &failure{kind: store.ErrExists, said: serverWords(err), cause: err}
+		return &store.Failure{Kind: store.ErrExists, Said: serverWords(err), Cause: err}
 	}
 	return s.classify(ctx, err)
 }

@@ -53,7 +53,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		var creds *credentialsError
 		if errors.As(err, &creds) {
-			err = fmt.Errorf("open %s: %w", o.location(), &failure{kind: store.ErrCredentials, said: creds.Error(), cause: err})
+			err = fmt.Errorf("open %s: %w", o.location(), &store.Failure{Kind: store.ErrCredentials, Said: creds.Error(), Cause: err})
 		}
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (s *Store) classifyVersion(ctx context.Context, v store.Version, err error)
 	if v.ID != "" && statusOf(err) == http.StatusBadRequest {
 		switch codeOf(err) {
 		case string(bloberror.InvalidQueryParameterValue), string(bloberror.InvalidInput), string(bloberror.OutOfRangeQueryParameterValue), "":
-			return &failure{kind: store.ErrNotFound, said: "the version ID is not one of this service's", cause: err}
+			return &store.Failure{Kind: store.ErrNotFound, Said: "the version ID is not one of this service's", Cause: err}
 		}
 	}
 	return s.classify(ctx, err)

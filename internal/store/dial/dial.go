@@ -1,7 +1,9 @@
-// Package dial makes the HTTP connections of the providers that have no client of their
-// own for that: certificates to trust, proxies, and connections that end when nothing moves.
+// Package dial makes the HTTP connections of the providers: certificates to trust, proxies, and
+// connections that end when nothing moves. What breaks on the way to a server it tells in the
+// words of the port.
 //
-// It neither repeats nor classifies anything: that differs from provider to provider.
+// It does not repeat anything, and does not know what servers answer: that differs from provider
+// to provider.
 package dial
 
 import (

@@ -36,7 +36,7 @@ func (e *ProxyError) Error() string {
 	case errors.As(e.Err, &dns):
 		return fmt.Sprintf("no connection to %s: the name %q cannot be resolved: %s", who, dns.Name, dns.Err)
 	}
-	return fmt.Sprintf("no connection to %s: %v", who, innermost(e.Err))
+	return fmt.Sprintf("no connection to %s: %v", who, Innermost(e.Err))
 }
 
 func (e *ProxyError) Unwrap() error { return e.Err }
@@ -132,11 +132,4 @@ func address(u *url.URL) string {
 		port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
 	}
 	return net.JoinHostPort(u.Hostname(), port)
-}
-
-func innermost(err error) error {
-	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
-		err = next
-	}
-	return err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -18,36 +16,6 @@ import (
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/dial"
 )
-
-// failure is an error of the server or of the way to it, in the words of the port: what it
-// is, what the server said, and what to do about it.
-type failure struct {
-	kind   error // a sentinel of package store; nil if none fits
-	said   string
-	remedy string
-	cause  error
-}
-
-func (f *failure) Error() string {
-	var b strings.Builder
-	if f.kind != nil {
-		b.WriteString(f.kind.Error())
-		b.WriteString(": ")
-	}
-	b.WriteString(f.said)
-	if f.remedy != "" {
-		b.WriteString("; ")
-		b.WriteString(f.remedy)
-	}
-	return b.String()
-}
-
-func (f *failure) Unwrap() []error {
-	if f.kind == nil {
-		return []error{f.cause}
-	}
-	return []error{f.kind, f.cause}
-}
 
 // rule classifies an answer by its reason, else by its status.
 type rule struct {
@@ -91,11 +59,11 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if f := (*failure)(nil); errors.As(err, &f) {
+	if f := (*store.Failure)(nil); errors.As(err, &f) {
 		return err
 	}
-	if p := dial.OfProxy(err); p != nil {
-		return &failure{kind: store.ErrUnreachable, said: p.Error(), remedy: dial.CheckProxy, cause: err}
+	if dial.OfProxy(err) != nil {
+		return way(s.opts.server()).Broken(err)
 	}
 	if creds := (*credentialsError)(nil); errors.As(err, &creds) {
 		return s.classifyToken(creds)
@@ -103,16 +71,16 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if api := apiError(err); api != nil {
 		return s.classifyAnswer(err, api)
 	}
-	if f := s.classifyNetwork(err, s.opts.server()); f != nil {
+	if f := way(s.opts.server()).Broken(err); f != nil {
 		return f
 	}
 	switch {
 	case errors.Is(err, storage.ErrObjectNotExist):
-		return &failure{kind: store.ErrNotFound, said: "the store does not have it", cause: err}
+		return &store.Failure{Kind: store.ErrNotFound, Said: "the store does not have it", Cause: err}
 	case errors.Is(err, storage.ErrBucketNotExist):
-		return &failure{kind: store.ErrNoBucket, said: s.notThere(), remedy: checkWhere, cause: err}
+		return &store.Failure{Kind: store.ErrNoBucket, Said: s.notThere(), Remedy: checkWhere, Cause: err}
 	}
-	return &failure{said: innermost(err), cause: err}
+	return &store.Failure{Said: dial.Innermost(err), Cause: err}
 }
 
 func (s *Store) notThere() string { return fmt.Sprintf("%q is not there", s.opts.Bucket) }
@@ -122,94 +90,50 @@ func (s *Store) notThere() string { return fmt.Sprintf("%q is not there", s.opts
 func (s *Store) classifyToken(err *credentialsError) error {
 	switch {
 	case err.status >= 500 || err.status == http.StatusTooManyRequests:
-		return &failure{kind: store.ErrUnreachable, said: fmt.Sprintf("an access token cannot be had: %s (HTTP %d)", err, err.status), remedy: "try again later", cause: err}
+		return &store.Failure{Kind: store.ErrUnreachable, Said: fmt.Sprintf("an access token cannot be had: %s (HTTP %d)", err, err.status), Remedy: "try again later", Cause: err}
 	case err.status != 0:
-		return &failure{kind: store.ErrCredentials, said: fmt.Sprintf("an access token was refused: %s (HTTP %d)", err, err.status),
-			remedy: "check that the service account and its key still exist, that a federated token has not expired, and that this machine's clock is right", cause: err}
+		return &store.Failure{Kind: store.ErrCredentials, Said: fmt.Sprintf("an access token was refused: %s (HTTP %d)", err, err.status),
+			Remedy: "check that the service account and its key still exist, that a federated token has not expired, and that this machine's clock is right", Cause: err}
 	}
 	issuer := "the token service of the credentials"
 	if err.issuer != "" {
 		issuer += " (" + err.issuer + ")"
 	}
-	if f := s.classifyNetwork(err.err, issuer); f != nil {
+	if f := way(issuer).Broken(err.err); f != nil {
 		return f
 	}
-	return &failure{kind: store.ErrCredentials, said: oneLine(err.Error()), cause: err}
+	return &store.Failure{Kind: store.ErrCredentials, Said: oneLine(err.Error()), Cause: err}
 }
 
 // classifyAnswer is for what the server answered.
 func (s *Store) classifyAnswer(err error, api *googleapi.Error) error {
-	f := &failure{said: saidBy(api), cause: err}
+	f := &store.Failure{Said: saidBy(api), Cause: err}
 	if api.Code == http.StatusNotFound && missingBucket(api) {
-		f.kind, f.said, f.remedy = store.ErrNoBucket, s.notThere(), checkWhere
+		f.Kind, f.Said, f.Remedy = store.ErrNoBucket, s.notThere(), checkWhere
 		return f
 	}
 	reasons := reasonsOf(api)
 	for _, r := range rules {
 		if slices.ContainsFunc(reasons, func(reason string) bool { return slices.Contains(r.reasons, reason) }) {
-			f.kind, f.remedy = r.kind, r.remedy
+			f.Kind, f.Remedy = r.kind, r.remedy
 			return f
 		}
 	}
 	for _, r := range rules {
 		if slices.Contains(r.status, api.Code) {
-			f.kind, f.remedy = r.kind, r.remedy
+			f.Kind, f.Remedy = r.kind, r.remedy
 			return f
 		}
 	}
 	if api.Code >= 500 {
-		f.kind, f.remedy = store.ErrUnreachable, s.opts.server()+" answers but fails, try again later"
+		f.Kind, f.Remedy = store.ErrUnreachable, s.opts.server()+" answers but fails, try again later"
 	}
 	return f
 }
 
-// classifyNetwork is for what happened on the way. nil: nothing of that kind.
-func (s *Store) classifyNetwork(err error, where string) error {
-	f := &failure{kind: store.ErrUnreachable, cause: err}
-	var (
-		dns     *net.DNSError
-		timeout net.Error
-		op      *net.OpError
-	)
-	trust := dial.Untrusted(err)
-	switch {
-	case trust != nil:
-		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
-		f.remedy = "give the CA's certificate in the file trustedCaCert beside the credentials"
-	case errors.Is(err, http.ErrSchemeMismatch):
-		f.said = where + " speaks plain http, not https"
-		f.remedy = "correct the endpoint's scheme"
-	case errors.As(err, &dns):
-		f.said = fmt.Sprintf("the name %q cannot be resolved: %s", dns.Name, dns.Err)
-		f.remedy = "check the endpoint and the network"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		f.said = "connection refused by " + where
-		f.remedy = "check the endpoint and that the server runs"
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		f.said = where + " did not answer in time"
-		f.remedy = "check the network and the endpoint"
-	case connectionBroke(err):
-		f.said = "the connection to " + where + " broke: " + innermost(err)
-		f.remedy = "try again"
-	case errors.As(err, &op):
-		f.said = "no connection to " + where + ": " + innermost(err)
-		f.remedy = "check the endpoint and the network"
-	default:
-		return nil
-	}
-	return f
-}
-
-// connectionBroke recognises a connection that ended before the answer did.
-func connectionBroke(err error) bool {
-	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	// net/http has no values for these.
-	said := err.Error()
-	return strings.Contains(said, "server closed idle connection") || strings.Contains(said, "client connection lost")
+// way is the way to a server: the service's, or that of tokens.
+func way(to string) dial.Way {
+	return dial.Way{To: to, Endpoint: "the endpoint", Name: "the endpoint and the network", CA: "the file trustedCaCert beside the credentials"}
 }
 
 // saidBy is what the server said, on one line.
@@ -289,22 +213,11 @@ func passing(err error) bool {
 	var creds *credentialsError
 	if errors.As(err, &creds) {
 		return creds.status >= 500 || creds.status == http.StatusTooManyRequests ||
-			creds.status == 0 && (connectionBroke(creds.err) || errors.Is(creds.err, os.ErrDeadlineExceeded))
+			creds.status == 0 && (dial.Interrupted(creds.err) || errors.Is(creds.err, os.ErrDeadlineExceeded))
 	}
 	if api := apiError(err); api != nil {
 		return api.Code == http.StatusRequestTimeout || api.Code == http.StatusTooManyRequests ||
 			api.Code >= 500 && api.Code != http.StatusNotImplemented && api.Code != http.StatusInsufficientStorage
 	}
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ECONNREFUSED) || connectionBroke(err)
-}
-
-// innermost is the last error in the chain: the SDK wraps in many words that say nothing.
-func innermost(err error) string {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return oneLine(err.Error())
-		}
-		err = next
-	}
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ECONNREFUSED) || dial.Interrupted(err)
 }

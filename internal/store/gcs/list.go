@@ -94,7 +94,7 @@ func sorted(key []*storage.ObjectAttrs) []*storage.ObjectAttrs {
 // missingBucket: nothing but the bucket can be missing when it is listed.
 func (s *Store) missingBucket(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return &failure{kind: store.ErrNoBucket, said: s.notThere(), remedy: checkWhere, cause: err}
+		return &store.Failure{Kind: store.ErrNoBucket, Said: s.notThere(), Remedy: checkWhere, Cause: err}
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func (w *write) settle(ctx context.Context, size int64, err error) (store.Object
 // exists: the lock is that one's.
 func (s *Store) classifyWrite(ctx context.Context, err error) error {
 	if blamed, _ := blamesLock(err); blamed && ctx.Err() == nil {
-		return &failure{kind: store.ErrExists, said: saidBy(apiError(err)), cause: err}
+		return &store.Failure{Kind: store.ErrExists, Said: saidBy(apiError(err)), Cause: err}
 	}
 	cause := s.classify(ctx, err)
 	if errors.Is(cause, store.ErrNotFound) {

@@ -82,7 +82,7 @@ func (s *Store) connect(ctx context.Context) error {
 		if s.opts.Credentials != nil {
 			c, err := s.opts.Credentials()
 			if err != nil {
-				return &failure{kind: store.ErrCredentials, said: err.Error(), cause: err}
+				return &store.Failure{Kind: store.ErrCredentials, Said: err.Error(), Cause: err}
 			}
 			universe = c.Universe
 		}
@@ -159,7 +159,7 @@ func (s *Store) idOf(attrs *storage.ObjectAttrs) string {
 // handle addresses a version: a generation, or the live one for an empty ID.
 func (s *Store) handle(v store.Version) (*storage.ObjectHandle, error) {
 	if err := checkKey(v.Key); err != nil {
-		return nil, &failure{kind: store.ErrNotFound, said: err.Error(), cause: err}
+		return nil, &store.Failure{Kind: store.ErrNotFound, Said: err.Error(), Cause: err}
 	}
 	h := s.client.Bucket(s.opts.Bucket).Object(v.Key)
 	if v.ID == "" {
@@ -167,7 +167,7 @@ func (s *Store) handle(v store.Version) (*storage.ObjectHandle, error) {
 	}
 	generation, err := strconv.ParseInt(v.ID, 10, 64)
 	if err != nil || generation <= 0 {
-		return nil, &failure{kind: store.ErrNotFound, said: fmt.Sprintf("%q is no generation of this store", v.ID), cause: errNotAGeneration}
+		return nil, &store.Failure{Kind: store.ErrNotFound, Said: fmt.Sprintf("%q is no generation of this store", v.ID), Cause: errNotAGeneration}
 	}
 	return h.Generation(generation), nil
 }

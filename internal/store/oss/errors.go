@@ -2,49 +2,18 @@ package oss
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 
 	osssdk "github.com/aliyun/alibabacloud-oss-go-sdk-v2/oss"
 
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/dial"
 )
-
-// failure is an error of the server or of the way to it, in the words of the port: what it
-// is, what the server said, and what to do about it.
-type failure struct {
-	kind   error // a sentinel of package store; nil if none fits
-	said   string
-	remedy string
-	cause  error
-}
-
-func (f *failure) Error() string {
-	text := f.said
-	if f.kind != nil {
-		text = f.kind.Error() + ": " + text
-	}
-	if f.remedy != "" {
-		text += "; " + f.remedy
-	}
-	return text
-}
-
-func (f *failure) Unwrap() []error {
-	if f.kind == nil {
-		return []error{f.cause}
-	}
-	return []error{f.kind, f.cause}
-}
 
 // codeImmutable is the refusal to delete or change what a retention policy protects.
 const codeImmutable = "FileImmutable"
@@ -93,7 +62,7 @@ func (s *Store) classify(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	var (
-		done   *failure
+		done   *store.Failure
 		creds  *credentialsError
 		answer *osssdk.ServiceError
 	)
@@ -101,33 +70,36 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	case errors.As(err, &done):
 		return err
 	case dial.OfProxy(err) != nil:
-		return &failure{kind: store.ErrUnreachable, said: dial.OfProxy(err).Error(), remedy: dial.CheckProxy, cause: err}
+		return s.way().Broken(err)
 	case errors.As(err, &creds):
-		return &failure{kind: store.ErrCredentials, said: creds.Error(), cause: err}
+		return &store.Failure{Kind: store.ErrCredentials, Said: creds.Error(), Cause: err}
 	case errors.As(err, &answer):
 		return s.classifyAnswer(err, answer)
 	}
-	if f := s.classifyNetwork(err); f != nil {
+	if f := s.way().Broken(err); f != nil {
 		return f
 	}
-	return &failure{said: innermost(err), cause: err}
+	if sent := (*url.Error)(nil); errors.As(err, &sent) {
+		return s.way().Missing(err)
+	}
+	return &store.Failure{Said: dial.Innermost(err), Cause: err}
 }
 
 // classifyAnswer is for what the server answered.
 func (s *Store) classifyAnswer(err error, answer *osssdk.ServiceError) error {
-	f := &failure{said: serverWords(answer), cause: err}
+	f := &store.Failure{Said: serverWords(answer), Cause: err}
 	for _, matches := range []func(rule) bool{
 		func(r rule) bool { return r.words != "" && strings.Contains(answer.Message, r.words) },
 		func(r rule) bool { return slices.Contains(r.codes, answer.Code) },
 		func(r rule) bool { return slices.Contains(r.status, answer.StatusCode) },
 	} {
 		if i := slices.IndexFunc(rules, matches); i >= 0 {
-			f.kind, f.remedy = rules[i].kind, rules[i].remedy
+			f.Kind, f.Remedy = rules[i].kind, rules[i].remedy
 			return f
 		}
 	}
 	if answer.StatusCode >= 500 {
-		f.kind, f.remedy = store.ErrUnreachable, s.opts.Endpoint+" answers but fails, try again later"
+		f.Kind, f.Remedy = store.ErrUnreachable, s.opts.Endpoint+" answers but fails, try again later"
 	}
 	return f
 }
@@ -150,38 +122,9 @@ func serverWords(answer *osssdk.ServiceError) string {
 	return said
 }
 
-// classifyNetwork is for what happened on the way. nil: nothing of that kind.
-func (s *Store) classifyNetwork(err error) error {
-	where := s.opts.Endpoint
-	f := &failure{kind: store.ErrUnreachable, cause: err}
-	var (
-		dns     *net.DNSError
-		timeout net.Error
-		op      *net.OpError
-		record  tls.RecordHeaderError
-		sent    *url.Error
-	)
-	trust := dial.Untrusted(err)
-	switch {
-	case trust != nil:
-		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
-		f.remedy = "give the CA's certificate in the field trustedCaCert"
-	case errors.Is(err, http.ErrSchemeMismatch):
-		f.said, f.remedy = where+" speaks plain http, not https", "correct the endpoint's scheme"
-	case errors.As(err, &dns):
-		f.said, f.remedy = fmt.Sprintf("the name %q cannot be resolved: %s", dns.Name, dns.Err), "check the endpoint and the container's name"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		f.said, f.remedy = "connection refused by "+where, "check the endpoint and that the server runs"
-	case errors.As(err, &timeout) && timeout.Timeout():
-		f.said, f.remedy = where+" did not answer in time: "+innermost(err), "check the network and the endpoint"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		f.said, f.remedy = "the connection to "+where+" broke: "+innermost(err), "try again"
-	case errors.As(err, &op), errors.As(err, &record), errors.As(err, &sent):
-		f.said, f.remedy = "no connection to "+where+": "+innermost(err), "check the endpoint and the network"
-	default:
-		return nil
-	}
-	return f
+// way is the way to the service.
+func (s *Store) way() dial.Way {
+	return dial.Way{To: s.opts.Endpoint, Endpoint: "the endpoint", Name: "the endpoint and the container's name", CA: "the field trustedCaCert"}
 }
 
 // codeOf is the server's error code, or "".
@@ -200,15 +143,4 @@ func statusOf(err error) int {
 		return answer.StatusCode
 	}
 	return 0
-}
-
-// innermost is the last error in the chain.
-func innermost(err error) string {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return strings.Join(strings.Fields(err.Error()), " ")
-		}
-		err = next
-	}
 }

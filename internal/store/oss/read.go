@@ -78,7 +78,7 @@ func (s *Store) open(ctx context.Context, v store.Version, off, n int64) (io.Rea
 
 // noKey is the answer about an object without a name.
 func noKey() error {
-	return &failure{kind: store.ErrNotFound, said: "the key is empty", cause: errors.New("no key")}
+	return &store.Failure{Kind: store.ErrNotFound, Said: "the key is empty", Cause: errors.New("no key")}
 }
 
 // nothing is the empty stream at off of an object that exists and reaches that far.
@@ -207,9 +207,9 @@ func (s *Store) isLatest(ctx context.Context, v store.Version) (bool, error) {
 func (s *Store) classifyRead(ctx context.Context, err error) error {
 	switch {
 	case statusOf(err) == http.StatusMethodNotAllowed:
-		return &failure{kind: store.ErrNotFound, said: "it is a delete marker", cause: err}
+		return &store.Failure{Kind: store.ErrNotFound, Said: "it is a delete marker", Cause: err}
 	case statusOf(err) == http.StatusBadRequest && (codeOf(err) == "InvalidArgument" || codeOf(err) == "InvalidVersionId"):
-		return &failure{kind: store.ErrNotFound, said: "the version ID is not one of this server's", cause: err}
+		return &store.Failure{Kind: store.ErrNotFound, Said: "the version ID is not one of this server's", Cause: err}
 	}
 	return s.classify(ctx, err)
 }

@@ -137,7 +137,7 @@ func (w *write) copyParts(ctx context.Context, id string, source *Store, src sto
 func (w *write) copyRefused(ctx context.Context, source *Store, err error) error {
 	classified := w.s.classify(ctx, err)
 	if statusOf(err) == http.StatusPreconditionFailed { // the only condition is on the source
-		return &failure{said: errReplaced.Error(), cause: err}
+		return &store.Failure{Said: errReplaced.Error(), Cause: err}
 	}
 	switch status := statusOf(err); {
 	case status == http.StatusForbidden && source != w.s, status == http.StatusNotImplemented, status == http.StatusMethodNotAllowed:

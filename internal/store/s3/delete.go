@@ -12,6 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/dial"
 )
 
 // Delete implements store.Deleter. It never asks to bypass a governance lock.
@@ -102,5 +103,5 @@ func serverWords(err error) string {
 	if errors.As(err, &api) {
 		return strings.Join(strings.Fields(api.ErrorCode()+": "+api.ErrorMessage()), " ")
 	}
-	return innermost(err)
+	return dial.Innermost(err)
 }

@@ -2,15 +2,11 @@ package s3
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"syscall"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
@@ -19,36 +15,6 @@ import (
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/dial"
 )
-
-// failure is an error of the server or of the way to it, in the words of the port: what it
-// is, what the server said, and what to do about it.
-type failure struct {
-	kind   error // a sentinel of package store; nil if none fits
-	said   string
-	remedy string
-	cause  error
-}
-
-func (f *failure) Error() string {
-	var b strings.Builder
-	if f.kind != nil {
-		b.WriteString(f.kind.Error())
-		b.WriteString(": ")
-	}
-	b.WriteString(f.said)
-	if f.remedy != "" {
-		b.WriteString("; ")
-		b.WriteString(f.remedy)
-	}
-	return b.String()
-}
-
-func (f *failure) Unwrap() []error {
-	if f.kind == nil {
-		return []error{f.cause}
-	}
-	return []error{f.kind, f.cause}
-}
 
 // rule classifies errors by the server's code, else by the HTTP status.
 type rule struct {
@@ -99,35 +65,38 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if f := (*failure)(nil); errors.As(err, &f) {
+	if f := (*store.Failure)(nil); errors.As(err, &f) {
 		return err
 	}
-	if p := dial.OfProxy(err); p != nil {
-		return &failure{kind: store.ErrUnreachable, said: p.Error(), remedy: dial.CheckProxy, cause: err}
+	if dial.OfProxy(err) != nil {
+		return s.opts.way().Broken(err)
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		if ofRole(err) {
-			return &failure{kind: store.ErrCredentials, said: "the role cannot be assumed: " + serverWords(err),
-				remedy: "check roleARN, the token and whom the role trusts", cause: err}
+			return &store.Failure{Kind: store.ErrCredentials, Said: "the role cannot be assumed: " + serverWords(err),
+				Remedy: "check roleARN, the token and whom the role trusts", Cause: err}
 		}
 		return s.classifyAnswer(err, api.ErrorCode(), api.ErrorMessage())
 	}
 	var creds *credentialsError
 	if errors.As(err, &creds) {
-		return &failure{kind: store.ErrCredentials, said: creds.Error(), cause: err}
+		return &store.Failure{Kind: store.ErrCredentials, Said: creds.Error(), Cause: err}
 	}
-	if f := s.classifyNetwork(err); f != nil {
+	if f := s.opts.way().Broken(err); f != nil {
 		return f
+	}
+	if isSendError(err) {
+		return s.opts.way().Missing(err)
 	}
 	if status := statusOf(err); status != 0 {
 		return s.classifyAnswer(err, "", "")
 	}
 	if strings.Contains(err.Error(), "failed to refresh cached credentials") || strings.Contains(err.Error(), "get identity") {
-		return &failure{kind: store.ErrCredentials, said: "no usable credentials were found: " + innermost(err),
-			remedy: "give credentials by their environment variable, or run where an identity is ambient", cause: err}
+		return &store.Failure{Kind: store.ErrCredentials, Said: "no usable credentials were found: " + dial.Innermost(err),
+			Remedy: "give credentials by their environment variable, or run where an identity is ambient", Cause: err}
 	}
-	return &failure{said: innermost(err), cause: err}
+	return &store.Failure{Said: dial.Innermost(err), Cause: err}
 }
 
 // ofRole says whether the error came from exchanging a token for credentials.
@@ -154,63 +123,28 @@ func (s *Store) classifyAnswer(err error, code, message string) error {
 		said = strings.TrimPrefix(fmt.Sprintf("%s (HTTP %d)", said, status), " ")
 	}
 	said = strings.Join(strings.Fields(said), " ")
-	f := &failure{said: said, cause: err}
+	f := &store.Failure{Said: said, Cause: err}
 	for _, r := range rules {
 		if slices.Contains(r.codes, code) {
-			f.kind, f.remedy = r.kind, r.remedy
+			f.Kind, f.Remedy = r.kind, r.remedy
 			return f
 		}
 	}
 	for _, r := range rules {
 		if slices.Contains(r.status, status) {
-			f.kind, f.remedy = r.kind, r.remedy
+			f.Kind, f.Remedy = r.kind, r.remedy
 			return f
 		}
 	}
 	if status >= 500 {
-		f.kind, f.remedy = store.ErrUnreachable, s.opts.describe()+" answers but fails, try again later"
+		f.Kind, f.Remedy = store.ErrUnreachable, s.opts.describe()+" answers but fails, try again later"
 	}
 	return f
 }
 
-// classifyNetwork is for what happened on the way. nil: nothing of that kind.
-func (s *Store) classifyNetwork(err error) error {
-	where := s.opts.describe()
-	f := &failure{kind: store.ErrUnreachable, cause: err}
-	var (
-		dns     *net.DNSError
-		timeout net.Error
-	)
-	trust := dial.Untrusted(err)
-	switch {
-	case trust != nil:
-		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
-		f.remedy = "give the CA's certificate in the field trustedCaCert"
-	case errors.Is(err, http.ErrSchemeMismatch):
-		f.said = where + " speaks plain http, not https"
-		f.remedy = "correct the endpoint's scheme"
-	case errors.As(err, &dns):
-		f.said = fmt.Sprintf("the name %q cannot be resolved: %s", dns.Name, dns.Err)
-		f.remedy = "check the endpoint and the region"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		f.said = "connection refused by " + where
-		f.remedy = "check the endpoint and that the server runs"
-	case errors.As(err, &timeout) && timeout.Timeout():
-		f.said = where + " did not answer in time: " + innermost(err)
-		f.remedy = "check the network and the endpoint"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		f.said = "the connection to " + where + " broke: " + innermost(err)
-		f.remedy = "try again"
-	default:
-		var op *net.OpError
-		var record tls.RecordHeaderError
-		if !errors.As(err, &op) && !errors.As(err, &record) && !isSendError(err) {
-			return nil
-		}
-		f.said = "no connection to " + where + ": " + innermost(err)
-		f.remedy = "check the endpoint and the network"
-	}
-	return f
+// way is the way to the server.
+func (o Options) way() dial.Way {
+	return dial.Way{To: o.describe(), Endpoint: "the endpoint", Name: "the endpoint and the region", CA: "the field trustedCaCert"}
 }
 
 func isSendError(err error) bool {
@@ -242,15 +176,4 @@ func statusOf(err error) int {
 		return resp.HTTPStatusCode()
 	}
 	return 0
-}
-
-// innermost is the last error in the chain: the SDK wraps in many words that say nothing.
-func innermost(err error) string {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return err.Error()
-		}
-		err = next
-	}
 }

@@ -71,9 +71,9 @@ func (s *Store) list(ctx context.Context, prefix string, fn func(store.Object) e
 // latest objects alone is what hides backups.
 func (s *Store) classifyList(ctx context.Context, err error) error {
 	classified := s.classify(ctx, err)
-	var f *failure
-	if errors.As(classified, &f) && errors.Is(f.kind, store.ErrUnsupported) {
-		f.remedy = "this server cannot list versions (ListObjectVersions), so backups cannot be kept there"
+	var f *store.Failure
+	if errors.As(classified, &f) && errors.Is(f.Kind, store.ErrUnsupported) {
+		f.Remedy = "this server cannot list versions (ListObjectVersions), so backups cannot be kept there"
 	}
 	return classified
 }

@@ -199,10 +199,10 @@ func (s *Store) isLatest(ctx context.Context, v store.Version) (bool, error) {
 // says 405 about one that is named by its ID.
 func (s *Store) classifyRead(ctx context.Context, err error) error {
 	if statusOf(err) == http.StatusMethodNotAllowed {
-		return &failure{kind: store.ErrNotFound, said: "it is a delete marker", cause: err}
+		return &store.Failure{Kind: store.ErrNotFound, Said: "it is a delete marker", Cause: err}
 	}
 	if statusOf(err) == http.StatusBadRequest && (codeOf(err) == "InvalidArgument" || codeOf(err) == "NoSuchVersion") {
-		return &failure{kind: store.ErrNotFound, said: "the version ID is not one of this server's", cause: err}
+		return &store.Failure{Kind: store.ErrNotFound, Said: "the version ID is not one of this server's", Cause: err}
 	}
 	return s.classify(ctx, err)
 }
@@ -215,7 +215,7 @@ func (s *Store) whyMissing(ctx context.Context, err error) error {
 	}
 	_, bucketErr := s.client.HeadBucket(ctx, &awss3.HeadBucketInput{Bucket: &s.opts.Bucket})
 	if statusOf(bucketErr) == http.StatusNotFound {
-		return &failure{kind: store.ErrNoBucket, said: s.caps.Location, remedy: "check the container's name and the endpoint, or create it", cause: bucketErr}
+		return &store.Failure{Kind: store.ErrNoBucket, Said: s.caps.Location, Remedy: "check the container's name and the endpoint, or create it", Cause: bucketErr}
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func (w *write) settle(ctx context.Context, size int64, err error) (store.Object
 	case refused:
 		return store.Object{}, cause
 	case conflict && others:
-		return store.Object{}, &failure{kind: store.ErrExists, said: "another writer was faster", cause: err}
+		return store.Object{}, &store.Failure{Kind: store.ErrExists, Said: "another writer was faster", Cause: err}
 	case conflict, gone:
 		return store.Object{}, cause
 	}

@@ -2,14 +2,9 @@ package swift
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"syscall"
 
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/dial"
@@ -17,33 +12,6 @@ import (
 
 // statusRateLimited is Swift's own "slow down".
 const statusRateLimited = 498
-
-// failure is an error of the server or of the way to it, in the words of the port: what it
-// is, what the server said, and what to do about it.
-type failure struct {
-	kind   error // a sentinel of package store; nil if none fits
-	said   string
-	remedy string
-	cause  error
-}
-
-func (f *failure) Error() string {
-	text := f.said
-	if f.kind != nil {
-		text = f.kind.Error() + ": " + text
-	}
-	if f.remedy != "" {
-		text += "; " + f.remedy
-	}
-	return text
-}
-
-func (f *failure) Unwrap() []error {
-	if f.kind == nil {
-		return []error{f.cause}
-	}
-	return []error{f.kind, f.cause}
-}
 
 // rules say what an answer means. Swift tells errors apart by the status alone.
 var rules = map[int]struct {
@@ -73,7 +41,7 @@ func (s *Store) classify(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	var (
-		done   *failure
+		done   *store.Failure
 		answer *answerError
 		creds  *credentialsError
 	)
@@ -81,60 +49,39 @@ func (s *Store) classify(ctx context.Context, err error) error {
 	case errors.As(err, &done):
 		return err
 	case dial.OfProxy(err) != nil:
-		return &failure{kind: store.ErrUnreachable, said: dial.OfProxy(err).Error(), remedy: dial.CheckProxy, cause: err}
+		return s.way(err).Broken(err)
 	case errors.As(err, &creds):
-		return &failure{kind: store.ErrCredentials, said: creds.Error(), cause: err}
+		return &store.Failure{Kind: store.ErrCredentials, Said: creds.Error(), Cause: err}
 	case errors.As(err, &answer):
-		f := &failure{said: answer.Error(), cause: err}
+		f := &store.Failure{Said: answer.Error(), Cause: err}
 		r, known := rules[answer.status]
 		switch {
 		case known:
-			f.kind, f.remedy = r.kind, r.remedy
+			f.Kind, f.Remedy = r.kind, r.remedy
 		case answer.status >= 500:
-			f.kind, f.remedy = store.ErrUnreachable, s.opts.describe()+" answers but fails, try again later"
+			f.Kind, f.Remedy = store.ErrUnreachable, s.opts.describe()+" answers but fails, try again later"
 		}
 		return f
 	}
-	return s.classifyNetwork(err)
+	if f := s.way(err).Broken(err); f != nil {
+		return f
+	}
+	if sent := (*url.Error)(nil); errors.As(err, &sent) {
+		return s.way(err).Missing(err)
+	}
+	return &store.Failure{Said: dial.Innermost(err), Cause: err}
 }
 
-// classifyNetwork is for what happened on the way.
-func (s *Store) classifyNetwork(err error) error {
-	where := s.opts.describe()
-	var sent *url.Error // names whom it was about: the identity service or the store
+// way is the way to the server that err is about: the identity service's, or the store's.
+func (s *Store) way(err error) dial.Way {
+	w := dial.Way{To: s.opts.describe(), Endpoint: "authURL and the endpoint", Name: "authURL and the endpoint", CA: "the field trustedCaCert"}
+	var sent *url.Error
 	if errors.As(err, &sent) {
 		if u, perr := url.Parse(sent.URL); perr == nil && u.Host != "" {
-			where = u.Scheme + "://" + u.Host
+			w.To = u.Scheme + "://" + u.Host
 		}
 	}
-	f := &failure{kind: store.ErrUnreachable, cause: err}
-	var (
-		dns     *net.DNSError
-		timeout net.Error
-		op      *net.OpError
-		record  tls.RecordHeaderError
-	)
-	trust := dial.Untrusted(err)
-	switch {
-	case trust != nil:
-		f.said = fmt.Sprintf("the certificate of %s is not trusted: %v", where, trust)
-		f.remedy = "give the CA's certificate in the field trustedCaCert"
-	case errors.Is(err, http.ErrSchemeMismatch):
-		f.said, f.remedy = where+" speaks plain http, not https", "correct the scheme of authURL or of the endpoint"
-	case errors.As(err, &dns):
-		f.said, f.remedy = fmt.Sprintf("the name %q cannot be resolved: %s", dns.Name, dns.Err), "check authURL and the endpoint"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		f.said, f.remedy = "connection refused by "+where, "check authURL and the endpoint, and that the server runs"
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		f.said, f.remedy = where+" did not answer in time: "+innermost(err), "check the network and the endpoint"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		f.said, f.remedy = "the connection to "+where+" broke: "+innermost(err), "try again"
-	case errors.As(err, &op), errors.As(err, &record), sent != nil:
-		f.said, f.remedy = "no connection to "+where+": "+innermost(err), "check the endpoint and the network"
-	default:
-		return &failure{said: innermost(err), cause: err}
-	}
-	return f
+	return w
 }
 
 // describe names the server.
@@ -152,15 +99,4 @@ func statusOf(err error) int {
 		return answer.status
 	}
 	return 0
-}
-
-// innermost is the last error in the chain.
-func innermost(err error) string {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return err.Error()
-		}
-		err = next
-	}
 }

@@ -84,7 +84,7 @@ func (w *write) free(ctx context.Context) error {
 	case h.Get(headerNonce) == w.nonce:
 		return nil // ours: the write that follows finds that out
 	}
-	return &failure{kind: store.ErrExists, said: "it was there before", cause: errors.New("the key is taken")}
+	return &store.Failure{Kind: store.ErrExists, Said: "it was there before", Cause: errors.New("the key is taken")}
 }
 
 // header is what all writes that make the object visible have in common.

@@ -59,7 +59,7 @@ func (s *Store) open(ctx context.Context, v store.Version, off, n int64) (io.Rea
 
 // noVersions is the answer about a version that is named: there are none here.
 func noVersions() error {
-	return &failure{kind: store.ErrNotFound, said: "this store keeps no versions", cause: errors.New("a version was named")}
+	return &store.Failure{Kind: store.ErrNotFound, Said: "this store keeps no versions", Cause: errors.New("a version was named")}
 }
 
 // get asks for a range of an object.

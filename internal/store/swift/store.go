@@ -71,7 +71,7 @@ func (s *Store) container(ctx context.Context) (http.Header, error) {
 
 // noContainer is the answer to everything about a container that is not there.
 func (s *Store) noContainer(err error) error {
-	return &failure{kind: store.ErrNoBucket, said: fmt.Sprintf("HTTP %d", http.StatusNotFound), remedy: "check the container's name, tenantName and region, or create it", cause: err}
+	return &store.Failure{Kind: store.ErrNoBucket, Said: fmt.Sprintf("HTTP %d", http.StatusNotFound), Remedy: "check the container's name, tenantName and region, or create it", Cause: err}
 }
 
 // whyMissing tells a missing container from a missing object: Swift's answer is the same.
