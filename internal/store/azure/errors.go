@@ -18,15 +18,6 @@ import (
 	"druid.internal/druid/internal/store/dial"
 )
 
-// failure is an error of the service or of the way to it, in the words of the port: what it
-// is, what the service said, and what to do about it.
-type failure struct {
-	kind   error // a sentinel of package store; nil if none fits
-	said   string
-	remedy string
-	cause  error
-}
-
 // errHierarchical is what accounts with a hierarchical namespace say to requests about
 // versions and tags.
 var errHierarchical = errors.New("not with a hierarchical namespace")
