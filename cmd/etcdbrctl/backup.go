@@ -18,11 +18,7 @@ type backup struct {
 }
 
 // openBackup opens the store that f names and reads the catalog of its prefix.
-func (a *app) openBackup(ctx context.Context, f storeFlags) (*backup, error) {
-	return a.openBackupWith(ctx, f, catalog.Options{})
-}
-
-func (a *app) openBackupWith(ctx context.Context, f storeFlags, o catalog.Options) (*backup, error) {
+func (a *app) openBackup(ctx context.Context, f storeFlags, o catalog.Options) (*backup, error) {
 	s, err := a.openStore(ctx, f)
 	if err != nil {
 		return nil, err

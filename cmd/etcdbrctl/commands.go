@@ -5,14 +5,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"druid.internal/druid/internal/agent"
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/engine/copier"
+	"druid.internal/druid/internal/engine/downgrader"
+	"druid.internal/druid/internal/engine/excluder"
 	"druid.internal/druid/internal/engine/prober"
 	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/engine/verifier"
 	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/etcd/member"
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/admin"
 )
 
 func (a *app) commands() []*cobra.Command {
@@ -24,7 +28,14 @@ func (a *app) commands() []*cobra.Command {
 		a.compactCommand(),
 		a.copyCommand(),
 		a.collectCommand(),
+		a.excludeCommand(),
+		a.includeCommand(),
 		a.storeCommand(),
+		a.bucketCommand(),
+		a.serverCommand(),
+		a.initializeCommand(),
+		a.downgradeCommand(),
+		a.ownCommand(),
 		a.docsCommand(),
 	}
 }
@@ -35,15 +46,21 @@ var exitTable = []struct {
 	code int
 }{
 	{as[*usageError], exitUsage},
+	{as[*agent.ConfigError], exitUsage},
 	{as[*interrupted], exitInterrupted},
 	{is(context.Canceled), exitInterrupted},
 	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
 	{is(member.ErrUnreachable, member.ErrForbidden, member.ErrNoLeader), exitUnreachable},
 	{is(prober.ErrTooWeak), exitTooWeak},
+	{bucketRefused(true), exitUsage},
+	{bucketRefused(false), exitRefused},
+	{is(admin.ErrForeign, admin.ErrNotEmpty, admin.ErrWeaker), exitRefused},
 	{is(verifier.ErrBroken), exitDamaged}, // also when its cause is a loss, which only restoring refuses
 	{as[*restoreplan.LossError], exitRefused},
-	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned, copier.ErrForeign, copier.ErrConflict), exitRefused},
+	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned, copier.ErrForeign, copier.ErrConflict, excluder.ErrLeavesNothing, downgrader.ErrRefused), exitRefused},
+	{is(excluder.ErrUnknown), exitUsage},
 	{is(copier.ErrVanished, copier.ErrNothing), exitDamaged},
+	{is(member.ErrDowngradeTarget, member.ErrDowngrading), exitRefused},
 	{is(member.ErrConfig, datadir.ErrMembership, datadir.ErrPlace), exitUsage},
 	{as[*restoreplan.NoWayError], exitDamaged},
 	{is(datadir.ErrVerification, datadir.ErrHashKV), exitDamaged},

@@ -10,14 +10,26 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// docsCommand writes the reference page from the commands themselves.
+// docsCommand writes the reference pages from the code they are about.
 func (a *app) docsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "docs DIRECTORY",
-		Short:  "Write etcdbrctl.md",
+		Short:  "Write etcdbrctl.md, sidecar.md and metrics.md",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, page := range []struct {
+				name  string
+				write func() (string, error)
+			}{{"sidecar.md", sidecarPage}, {"metrics.md", metricsPage}} {
+				text, err := page.write()
+				if err != nil {
+					return err
+				}
+				if err := os.WriteFile(filepath.Join(args[0], page.name), []byte(text), 0o644); err != nil {
+					return err
+				}
+			}
 			return os.WriteFile(filepath.Join(args[0], "etcdbrctl.md"), []byte(referencePage(cmd.Root())), 0o644)
 		},
 	}

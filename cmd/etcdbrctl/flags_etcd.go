@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"druid.internal/druid/internal/agentapi/auth"
 	"druid.internal/druid/internal/etcd/member"
 )
 
@@ -41,6 +42,11 @@ func (f *etcdFlags) config() (member.Config, error) {
 	}
 	if err := c.Validate(); err != nil {
 		return member.Config{}, &usageError{err}
+	}
+	for _, file := range []struct{ flag, path string }{{"--cert", f.cert}, {"--key", f.key}, {"--cacert", f.cacert}} {
+		if err := auth.Named(file.flag, file.path); err != nil {
+			return member.Config{}, &usageError{err}
+		}
 	}
 	if f.streamTimeout <= 0 {
 		return member.Config{}, &usageError{fmt.Errorf("--etcd-snapshot-timeout must be above 0")}

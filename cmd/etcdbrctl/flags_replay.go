@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/replay"
 )
 
@@ -13,6 +14,8 @@ import (
 type replayFlags struct {
 	memory  bytesFlag
 	scratch string
+
+	ignoreExclusions bool
 }
 
 func (f *replayFlags) add(flags *pflag.FlagSet) {
@@ -22,6 +25,11 @@ func (f *replayFlags) add(flags *pflag.FlagSet) {
 func (f *replayFlags) addWith(flags *pflag.FlagSet, scratch string) {
 	flags.Var(&f.memory, "memory-limit", "bytes the replay may keep in memory, for example 128Mi; more is spilled to disk; 0: 512Mi")
 	flags.StringVar(&f.scratch, "restoration-temp-snapshots-dir", "", scratch)
+}
+
+// addExclusions adds the flag that uses excluded snapshots, for verbs that change nothing in the bucket.
+func (f *replayFlags) addExclusions(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.ignoreExclusions, "ignore-exclusions", false, "use excluded snapshots like others")
 }
 
 // replaying is a backup that is about to be replayed.
@@ -38,7 +46,8 @@ func (a *app) openReplay(ctx context.Context, from storeFlags, target targetFlag
 	if err != nil {
 		return nil, err
 	}
-	b, err := a.openBackup(ctx, from)
+	// Damage may lead to any snapshot, so it must be known of each whether it is excluded.
+	b, err := a.openBackup(ctx, from, catalog.Options{Tags: catalog.TagsOfAll, IgnoreExclusions: f.ignoreExclusions})
 	if err != nil {
 		return nil, err
 	}

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"druid.internal/druid/internal/agent/config"
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/restorer"
@@ -106,14 +104,6 @@ func (f *clusterFlags) membership(lineage snapshot.LineageID) datadir.Membership
 	return datadir.Membership{Name: f.name, InitialCluster: f.cluster, Token: token, PeerURLs: f.peerURLs}
 }
 
-// newLineageID mints an id. All members of a cluster that is restored member by member must be given
-// the same --new-lineage and token.
-func newLineageID() snapshot.LineageID {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return snapshot.LineageID(hex.EncodeToString(b[:]))
-}
-
 // bumpFlag is --bump-revision.
 type bumpFlag struct{ restorer.Bump }
 
@@ -129,14 +119,7 @@ type bytesFlag int64
 func (b *bytesFlag) Type() string   { return "bytes" }
 func (b *bytesFlag) String() string { return strconv.FormatInt(int64(*b), 10) }
 func (b *bytesFlag) Set(s string) error {
-	number := strings.TrimRight(s, "KMGTib")
-	factor, known := map[string]int64{
-		"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
-	}[s[len(number):]]
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || !known || n < 0 || n > (1<<62)/factor {
-		return fmt.Errorf("want a number of bytes like 128Mi, 1G or 1048576")
-	}
-	*b = bytesFlag(n * factor)
-	return nil
+	n, err := config.ParseBytes(s)
+	*b = bytesFlag(n)
+	return err
 }

@@ -19,7 +19,7 @@ import (
 func TestTheNamesInJSONAreLowerCamelCase(t *testing.T) {
 	seen := 0
 	for _, v := range []any{listView{}, planView{}, restoreView{}, compactView{}, verifier.Report{}, copier.Plan{}, copier.Report{},
-		collector.Plan{}, collector.Report{}, prober.Report{}} {
+		collector.Plan{}, collector.Report{}, prober.Report{}, bucketView{}} {
 		walkJSON(t, reflect.TypeOf(v), reflect.TypeOf(v).String(), map[reflect.Type]bool{}, &seen)
 	}
 	if seen < 100 {

@@ -24,7 +24,7 @@ of a snapshot is the SHA-256 of the whole stored object; where "digestOf" is "pa
 its header.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := a.openBackupWith(cmd.Context(), from, catalog.Options{Retention: true})
+			b, err := a.openBackup(cmd.Context(), from, catalog.Options{Retention: true, Tags: catalog.TagsOfAll})
 			if err != nil {
 				return err
 			}

@@ -30,13 +30,7 @@ func (a *app) openBareStore(ctx context.Context, f storeFlags) (store.Store, err
 	if f.parallelUploads < 1 || f.minChunkSize < 1 {
 		return nil, &usageError{fmt.Errorf("--%smax-parallel-chunk-uploads and --%smin-chunk-size must be above 0", f.set, f.set)}
 	}
-	environment := map[string]string{"": "", "source-": open.SourcePrefix}[f.set]
-	s, err := open.Open(ctx, open.Config{
-		Provider: f.provider, Container: f.container, EndpointOverride: f.endpoint,
-		Environment:  open.FromEnvironment(a.sys.getenv, environment),
-		MinChunkSize: f.minChunkSize, MaxParallelChunkUploads: f.parallelUploads,
-		Proxy: http.ProxyFromEnvironment,
-	})
+	s, err := open.Open(ctx, a.config(f))
 	if err != nil && exitCode(err) == exitFailure {
 		return nil, &usageError{err} // not the store's answer, so the configuration is at fault
 	}
@@ -44,4 +38,15 @@ func (a *app) openBareStore(ctx context.Context, f storeFlags) (store.Store, err
 		return nil, err
 	}
 	return s, nil
+}
+
+// config is how the store that f names is opened.
+func (a *app) config(f storeFlags) open.Config {
+	environment := map[string]string{"": "", "source-": open.SourcePrefix, "secondary-": open.SecondaryPrefix}[f.set]
+	return open.Config{
+		Provider: f.provider, Container: f.container, EndpointOverride: f.endpoint,
+		Environment:  open.FromEnvironment(a.sys.getenv, environment),
+		MinChunkSize: f.minChunkSize, MaxParallelChunkUploads: f.parallelUploads,
+		Proxy: http.ProxyFromEnvironment,
+	}
 }

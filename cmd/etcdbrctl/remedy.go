@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/excluder"
 	"druid.internal/druid/internal/etcd/datadir"
 )
 
@@ -13,7 +15,10 @@ import (
 func withRemedy(err error) error {
 	var loss *restoreplan.LossError
 	var noWay *restoreplan.NoWayError
+	var bucket *immutability.BucketRefusal
 	switch {
+	case errors.As(err, &bucket) && bucket.Spends:
+		return fmt.Errorf("%w: --spend-extension does it all the same", err)
 	case errors.As(err, &loss) && loss.Other != nil:
 		name := string(*loss.Other)
 		if name == "" {
@@ -24,6 +29,8 @@ func withRemedy(err error) error {
 		return fmt.Errorf("%w: --accept-loss-to=%d", err, loss.End)
 	case errors.As(err, &noWay) && noWay.After.Kind != "":
 		return fmt.Errorf("%w: --snapshot=%s restores the first state there is", err, noWay.After)
+	case errors.Is(err, excluder.ErrLeavesNothing):
+		return fmt.Errorf("%w: --yes-leave-nothing excludes it all the same", err)
 	case errors.Is(err, datadir.ErrExists):
 		return fmt.Errorf("%w: --data-dir names another one, --overwrite replaces it", err)
 	case errors.Is(err, datadir.ErrNoRoom):

@@ -118,6 +118,7 @@ with --overwrite, and kept aside until then.`,
 	flags.Int64Var(&quota, "embedded-etcd-quota-bytes", 8<<30, "backend quota of the etcd that will run on it: a NOSPACE alarm is cleared when the result is smaller")
 	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; each takes about 10 MB")
 	limits.addWith(flags, "directory for unpacked and spilled data, made if need be; default: beside the data directory")
+	limits.addExclusions(flags)
 	flags.StringVar(&newLineage, "new-lineage", "", "id of the history that begins here, 32 hexadecimal digits; default: a new one. The same for every member of a cluster")
 	flags.BoolVar(&dryRun, "dry-run", false, "print the plan and stop")
 	acceptWithoutEffect(flags, "nothing is sent to an etcd while restoring", "max-txn-ops", "max-request-bytes", "max-call-send-message-size")
@@ -127,7 +128,8 @@ with --overwrite, and kept aside until then.`,
 	return cmd
 }
 
-// lineage is the id to begin the restored history with.
+// lineage is the id to begin the restored history with. All members of a cluster that is restored
+// member by member must be given the same one and the same token.
 func (f *clusterFlags) lineage(given string) (snapshot.LineageID, error) {
 	names := map[string]bool{} // a member with several peer URLs is named several times
 	for _, m := range strings.Split(f.cluster, ",") {
@@ -141,9 +143,9 @@ func (f *clusterFlags) lineage(given string) (snapshot.LineageID, error) {
 			return "", &usageError{fmt.Errorf("--new-lineage %q is not 32 hexadecimal digits", given)}
 		}
 	case many:
-		return "", &usageError{fmt.Errorf("--initial-cluster names several members: give each of their restores the same --new-lineage and --initial-cluster-token, for example --new-lineage=%s", newLineageID())}
+		return "", &usageError{fmt.Errorf("--initial-cluster names several members: give each of their restores the same --new-lineage and --initial-cluster-token, for example --new-lineage=%s", datadir.NewLineageID())}
 	default:
-		return newLineageID(), nil
+		return datadir.NewLineageID(), nil
 	}
 	if many && f.token == "" {
 		return "", &usageError{fmt.Errorf("--initial-cluster names several members: give each of their restores the same --initial-cluster-token")}

@@ -63,6 +63,7 @@ The result is thrown away; room for one database is needed meanwhile.`,
 	out.add(flags)
 	flags.BoolVar(&all, "all", false, "verify every full of every lineage, each with the deltas up to the next good one")
 	limits.add(flags)
+	limits.addExclusions(flags)
 	return cmd
 }
 

@@ -63,6 +63,9 @@ func pick(t timeline.Timeline, target Target, opts Options) (view, error) {
 		return view{}, &NoWayError{Target: target, Why: "there is no snapshot of this name"}
 	}
 	newest := look(t.Lineages[0], opts)
+	if why := t.Contest(newest.ID); why != "" {
+		return view{}, &NoWayError{Target: target, Why: why, Remedy: "choose a lineage"}
+	}
 	if len(newest.fulls) > 0 {
 		return newest, nil
 	}
@@ -155,7 +158,8 @@ func (v *view) passedOver(t timeline.Timeline, end snapshot.Revision) *LossError
 		other := view{Lineage: l}
 		var loss *LossError
 		for _, s := range other.known() {
-			if s.Name().Created <= latest || older && l.ID == "" && s.Last <= end || loss != nil && s.Last <= loss.Newest {
+			created := s.Name().Created // in whole seconds: within one, the revision tells
+			if created < latest || created == latest && s.Last <= end || older && l.ID == "" && s.Last <= end || loss != nil && s.Last <= loss.Newest {
 				continue
 			}
 			loss = &LossError{Lineage: v.ID, End: end, Newest: s.Last, Known: s.Name().String(), Other: &l.ID,

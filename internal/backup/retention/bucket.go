@@ -141,10 +141,10 @@ func (b Bucket) sort() *contents {
 		}
 		return it
 	}
-	restorable, written := false, int64(0) // newer lineages: whether they can be restored, and their last write
+	restorable, written := false, time.Time{} // newer lineages: whether they can be restored, and their last write
 	for i, lineage := range b.Timeline.Lineages {
-		last := lastWrite(lineage)
-		h := &history{Lineage: lineage, items: items, left: restorable && last <= written}
+		last := lineage.LastWrite()
+		h := &history{Lineage: lineage, items: items, left: restorable && !last.After(written)}
 		c.histories = append(c.histories, h)
 		for j := range lineage.Snapshots {
 			s := &lineage.Snapshots[j]
@@ -163,7 +163,10 @@ func (b Bucket) sort() *contents {
 		}
 		h.findChain()
 		if h.base != nil {
-			restorable, written = true, max(written, last)
+			restorable = true
+			if last.After(written) {
+				written = last
+			}
 		}
 	}
 	seen := make(map[timeline.Ref]bool, len(b.Listing.Objects)+len(b.Listing.Manifests)) // a listing may return something twice
@@ -204,18 +207,6 @@ func (b Bucket) sort() *contents {
 		return cmp.Or(cmp.Compare(a.created().Unix(), b.created().Unix()), cmp.Compare(a.key.String(), b.key.String()))
 	})
 	return &c
-}
-
-// lastWrite is the latest creation time in the names of the snapshots that are there, in Unix
-// seconds. Who still writes an older lineage has not left it, whatever began since.
-func lastWrite(l timeline.Lineage) int64 {
-	var last int64
-	for _, s := range l.Snapshots {
-		if !s.Excluded {
-			last = max(last, s.Name().Created)
-		}
-	}
-	return last
 }
 
 // arrange puts what belongs to the item into the order in which it is deleted.

@@ -16,9 +16,10 @@ const (
 )
 
 const (
-	manifestMark = "Manifest-"
-	ownerMark    = "Owner-"
-	v1DirMark    = "Backup-"
+	manifestMark  = "Manifest-"
+	ownerMark     = "Owner-"
+	exclusionMark = "Exclusion-"
+	v1DirMark     = "Backup-"
 )
 
 // ObjectKind says what a key addresses.
@@ -26,10 +27,11 @@ type ObjectKind int
 
 // The kinds of objects under a store prefix.
 const (
-	SnapshotObject ObjectKind = iota + 1 // a full or a delta
-	ChunkObject                          // a part of one, left by the original on GCS and Swift: NAME/0000000001
-	ManifestObject                       // what became known after the upload: Manifest-NAME
-	OwnerObject                          // who may write: Owner-00000001
+	SnapshotObject  ObjectKind = iota + 1 // a full or a delta
+	ChunkObject                           // a part of one, left by the original on GCS and Swift: NAME/0000000001
+	ManifestObject                        // what became known after the upload: Manifest-NAME
+	OwnerObject                           // who may write: Owner-00000001
+	ExclusionObject                       // whether restores leave a snapshot out, where a store has no tags: Exclusion-00000001-NAME
 )
 
 // Key is a parsed object key. Format is its inverse.
@@ -38,9 +40,9 @@ type Key struct {
 	Layout Layout
 	Dir    string // "Backup-SECONDS" in layout v1, empty in v2
 	Object ObjectKind
-	Name   Name   // of the snapshot, or of the snapshot that a chunk or manifest belongs to
+	Name   Name   // of the snapshot, or of the snapshot that a chunk, manifest or exclusion record belongs to
 	Chunk  string // the last element of a chunk's key
-	Owner  int64  // the number of an owner record, from 1
+	Number int64  // of an owner record or an exclusion record, from 1
 }
 
 // CleanPrefix is the form of a store prefix that stands in keys: no slashes at the ends, none
@@ -58,19 +60,25 @@ func (k Key) Manifest() Key {
 	return k
 }
 
-// Snapshot is the key of the snapshot that the manifest or chunk k belongs to.
+// Exclusion is the key of the n-th record of whether restores leave the snapshot k out.
+func (k Key) Exclusion(n int64) Key {
+	k.Object, k.Chunk, k.Number = ExclusionObject, "", n
+	return k
+}
+
+// Snapshot is the key of the snapshot that the manifest, chunk or exclusion record k belongs to.
 func (k Key) Snapshot() Key {
-	k.Object, k.Chunk = SnapshotObject, ""
+	k.Object, k.Chunk, k.Number = SnapshotObject, "", 0
 	return k
 }
 
 // OwnerKey is the key of the n-th owner record below prefix.
 func OwnerKey(prefix string, n int64) Key {
-	return Key{Prefix: CleanPrefix(prefix), Layout: V2, Object: OwnerObject, Owner: n}
+	return Key{Prefix: CleanPrefix(prefix), Layout: V2, Object: OwnerObject, Number: n}
 }
 
-// String formats the key. Names of manifests and owner records have no four elements
-// between dashes, so the original ignores them.
+// String formats the key. Names of manifests and of records have no four elements between
+// dashes, so the original ignores them.
 func (k Key) String() string {
 	base := k.Name.String()
 	switch k.Object {
@@ -79,7 +87,9 @@ func (k Key) String() string {
 	case ChunkObject:
 		base += "/" + k.Chunk
 	case OwnerObject:
-		base = fmt.Sprintf("%s%08d", ownerMark, k.Owner)
+		base = fmt.Sprintf("%s%08d", ownerMark, k.Number)
+	case ExclusionObject:
+		base = fmt.Sprintf("%s%08d-%s", exclusionMark, k.Number, base)
 	}
 	return path.Join(k.Prefix, string(k.Layout), k.Dir, base)
 }
@@ -134,8 +144,16 @@ func ParseKey(prefix, key string) (Key, error) {
 		if err != nil || n < 1 || k.Layout != V2 {
 			return bad("owner record without a number from 1, or not in layout v2")
 		}
-		k.Object, k.Owner = OwnerObject, n
+		k.Object, k.Number = OwnerObject, n
 		return canonical(k, key)
+	}
+	if rest, is := strings.CutPrefix(base, exclusionMark); is && len(parts) == 1 {
+		digits, name, _ := strings.Cut(rest, "-")
+		n, err := parseNumber(digits)
+		if err != nil || n < 1 {
+			return bad("exclusion record without a number from 1")
+		}
+		k.Object, k.Number, base = ExclusionObject, n, name
 	}
 	if rest, is := strings.CutPrefix(base, manifestMark); is && len(parts) == 1 {
 		k.Object, base = ManifestObject, rest

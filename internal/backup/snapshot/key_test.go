@@ -21,8 +21,8 @@ func TestKeysReadAsTheyAreWritten(t *testing.T) {
 		p + "/v2/Full-00000000-00009002-1565021494.gz/0000000001":         {Layout: snapshot.V2, Object: snapshot.ChunkObject, Name: full, Chunk: "0000000001"},
 		p + "/v1/Backup-1/Full-00000000-00009002-1565021494.gz/000000001": {Layout: snapshot.V1, Dir: "Backup-1", Object: snapshot.ChunkObject, Name: full, Chunk: "000000001"},
 		p + "/v2/Manifest-Full-00000000-00009002-1565021494.gz":           {Layout: snapshot.V2, Object: snapshot.ManifestObject, Name: full},
-		p + "/v2/Owner-00000007":                                          {Layout: snapshot.V2, Object: snapshot.OwnerObject, Owner: 7},
-		p + "/v2/Owner-123456789":                                         {Layout: snapshot.V2, Object: snapshot.OwnerObject, Owner: 123456789},
+		p + "/v2/Owner-00000007":                                          {Layout: snapshot.V2, Object: snapshot.OwnerObject, Number: 7},
+		p + "/v2/Owner-123456789":                                         {Layout: snapshot.V2, Object: snapshot.OwnerObject, Number: 123456789},
 	} {
 		want.Prefix = p
 		got, err := snapshot.ParseKey(p, key)
@@ -121,7 +121,9 @@ func TestAnyKeyReadsAsItWasWritten(t *testing.T) {
 		if r.IntN(3) == 0 {
 			want.Layout, want.Dir = snapshot.V1, fmt.Sprintf("Backup-%d", r.IntN(1e9))
 		}
-		switch r.IntN(4) {
+		switch r.IntN(5) {
+		case 3:
+			want = want.Exclusion(1 + r.Int64N(1e10))
 		case 0:
 			want = want.Manifest()
 		case 1:
@@ -141,6 +143,7 @@ func FuzzParseKeyAcceptsOnlyWhatStringWrites(f *testing.F) {
 	f.Add("", "v1/Backup-1/Incr-00000001-00000002-3/0000000001")
 	f.Add("/a//b/", "a/b/v2/Manifest-Full-00000000-00000001-1.final")
 	f.Add("p", "p/v2/Owner-00000001")
+	f.Add("p", "p/v2/Exclusion-00000001-Full-00000000-00009002-1565021494.gz")
 	f.Fuzz(func(t *testing.T, prefix, key string) {
 		k, err := snapshot.ParseKey(prefix, key)
 		if err != nil {

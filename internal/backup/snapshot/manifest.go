@@ -93,6 +93,9 @@ type Manifest struct {
 	StorageVersion string `json:"storageVersion,omitempty"`
 	CompactedFrom  string `json:"compactedFrom,omitempty"` // Name of the base, when compact made this full from other snapshots
 	Writer         string `json:"writer,omitempty"`        // program and version
+	// Suspect says, in one sentence, why the content may not be what the cluster agreed on: no
+	// majority of its members told the same HashKV when the full was taken. Empty: no such doubt.
+	Suspect string `json:"suspect,omitempty"`
 }
 
 // ManifestVersion is what this project writes. Readers accept it and anything above whose

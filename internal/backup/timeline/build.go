@@ -270,6 +270,9 @@ func (b *builder) judge(s *Snapshot, m *snapshot.Manifest, contents, markers int
 	if s.Full() && s.Certain && s.Last > name.Last {
 		b.find(FullAhead, Info, id, s.Ref, "%s reaches revision %d, %d beyond its name", name, s.Last, s.Last-name.Last)
 	}
+	if m := s.Manifest; s.Full() && m != nil && m.Suspect != "" {
+		b.find(Suspect, Warning, id, s.Ref, "%s restores, but the members of the cluster may not have agreed on its content: %q", name, m.Suspect)
+	}
 }
 
 func orNone(version string) string {

@@ -27,6 +27,7 @@ const (
 	Chunk           Code = "chunk"            // parts of an upload, left by the original
 	ExcludedObject  Code = "excluded"         // tagged x-etcd-snapshot-exclude: visible, not used
 	FullAhead       Code = "full-ahead"       // the content of a full reaches beyond the revision in its name
+	Suspect         Code = "suspect"          // no majority of the members told the same hash when a full was taken
 	HeaderMismatch  Code = "header-mismatch"  // a delta's header and its manifest or name disagree
 	BrokenLink      Code = "broken-link"      // a delta names a predecessor with another digest
 	UnknownParent   Code = "unknown-parent"   // nothing of a lineage's parent is left, or it was never here

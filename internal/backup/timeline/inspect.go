@@ -190,17 +190,28 @@ func (b *builder) previous(l *Lineage) {
 		if !continues(s) {
 			continue
 		}
-		predecessors := ending[s.Name().Start-1]
-		unlike := 0
-		for _, p := range predecessors {
-			if d := l.Snapshots[p].digest(); !d.IsZero() && d != s.Manifest.Previous {
-				unlike++
+		var unlike *Snapshot
+		like := false
+		for _, i := range ending[s.Name().Start-1] {
+			p := &l.Snapshots[i]
+			switch d := p.digest(); {
+			case d.IsZero(), d == s.Manifest.Previous:
+				like = true
+			case unlike == nil && !cameLater(*p, *s):
+				unlike = p
 			}
 		}
-		if unlike > 0 && unlike == len(predecessors) {
-			b.find(BrokenLink, Warning, l.ID, s.Ref, "%s continues a snapshot with digest %.8s, but %s has another", s.Name(), s.Manifest.Previous, l.Snapshots[predecessors[0]].Name())
+		if unlike != nil && !like {
+			b.find(BrokenLink, Warning, l.ID, s.Ref, "%s continues a snapshot with digest %.8s, but %s has another", s.Name(), s.Manifest.Previous, unlike.Name())
 		}
 	}
+}
+
+// cameLater reports whether a full cannot be what the delta was written after: it was made in its
+// place, of what was before, by a compaction, or taken again at the same revision meanwhile. What it
+// stands for may have been collected since.
+func cameLater(full, delta Snapshot) bool {
+	return full.Full() && (full.Name().Created > delta.Name().Created || full.Manifest != nil && full.Manifest.CompactedFrom != "")
 }
 
 // digest is what is known of the stored bytes: measured, or told by the manifest.
@@ -218,16 +229,19 @@ func (b *builder) unattributed() {
 	if unnamed == nil {
 		return
 	}
-	var first int64 = -1
+	var first *Snapshot
+	after := func(s, first *Snapshot) bool { // names have whole seconds: within one, the revision tells
+		return cmp.Or(cmp.Compare(s.Name().Created, first.Name().Created), cmp.Compare(s.Last, first.Last)) > 0
+	}
 	for _, l := range b.ordered {
-		for _, s := range l.Snapshots {
-			if s.Manifest != nil && (first < 0 || s.Name().Created < first) {
-				first = s.Name().Created
+		for i, s := range l.Snapshots {
+			if s.Manifest != nil && (first == nil || after(first, &s)) {
+				first = &l.Snapshots[i]
 			}
 		}
 	}
 	for _, s := range unnamed.Snapshots {
-		if first >= 0 && s.Manifest == nil && s.Name().Created > first {
+		if first != nil && s.Manifest == nil && after(&s, first) {
 			b.find(NoMetadata, Warning, "", s.Ref, "%s has no manifest, though earlier snapshots have one: its lineage is not known", s.Name())
 		}
 	}

@@ -26,6 +26,9 @@ type Options struct {
 	// Tags says for which objects to ask for tags where the store does not list them.
 	Tags TagPolicy
 
+	// IgnoreExclusions counts excluded snapshots like others.
+	IgnoreExclusions bool
+
 	// SkipDigests leaves out measuring keys of several versions. They are streamed whole.
 	SkipDigests bool
 
@@ -43,17 +46,13 @@ type TagPolicy int
 
 // The policies. Stores that list tags (Capabilities.InlineTags) are never asked.
 //
-// In a bucket of the original the tag counts on S3 only for a key that is also hidden by a
-// delete marker: its procedure sets both. TagsOfHidden follows it, so an ordinary catalog costs
-// no request per object.
+// The original believes the tag on S3 only for a key that is also hidden by a delete marker. Here
+// it counts without one, so whatever a decision rests on is asked for.
 const (
-	TagsOfHidden TagPolicy = iota // ask for keys that have a delete marker
-	TagsOfAll                     // ask for every version of every snapshot
-	NoTags                        // do not ask
+	TagsOfFulls TagPolicy = iota // ask for fulls, for the newest chain of each lineage, and for keys that have a delete marker
+	TagsOfAll                    // ask for every version of every snapshot
+	NoTags                       // do not ask
 )
-
-// ExcludeTag with the value "true" marks a snapshot that restores must not use.
-const ExcludeTag = "x-etcd-snapshot-exclude"
 
 // Progress counts while a catalog is read.
 type Progress struct {
@@ -112,19 +111,34 @@ func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*C
 	if err := r.explain(ctx); err != nil {
 		return nil, err
 	}
-	slices.Sort(r.notes)
-	c := &Catalog{Prefix: prefix, Notes: r.notes, Owner: r.owner, Objects: newObjects(prefix, len(r.items))}
+	for {
+		c := r.catalog(prefix)
+		changed, err := r.askNewest(ctx, c.Timeline)
+		if err != nil {
+			return nil, err
+		}
+		if !changed {
+			r.noteUntagged()
+			slices.Sort(r.notes)
+			c.Notes = r.notes
+			return c, nil
+		}
+	}
+}
+
+// catalog is what the items amount to.
+func (r *reading) catalog(prefix string) *Catalog {
+	c := &Catalog{Prefix: prefix, Owner: r.owner, Objects: newObjects(prefix, len(r.items))}
 	c.Listing.Objects = make([]timeline.Object, 0, len(r.items))
 	hidden := r.hidden()
-	for i, it := range r.items {
-		r.items[i] = nil // what is taken from it is kept, and nothing else
-		ref := timeline.Ref{Key: it.key, Version: it.ID}
+	for _, it := range r.items {
+		ref := it.ref()
 		c.Objects.add(it.Object)
 		switch it.key.Object {
 		case snapshot.SnapshotObject, snapshot.ChunkObject:
 			c.Listing.Objects = append(c.Listing.Objects, timeline.Object{
 				Ref: ref, Size: it.Size, Modified: it.Modified, Marker: it.Marker, Latest: it.Latest, Hidden: hidden[it.key],
-				Excluded: it.Tags[ExcludeTag] == "true", Digest: it.digest, Header: it.header,
+				Excluded: r.excluded(it), Digest: it.digest, Header: it.header,
 			})
 		case snapshot.ManifestObject:
 			c.Listing.Manifests = append(c.Listing.Manifests, timeline.StoredManifest{
@@ -132,10 +146,9 @@ func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*C
 			})
 		}
 	}
-	r.items = nil
 	c.Listing.Foreign = r.foreign
 	c.Timeline = timeline.Build(c.Listing)
-	return c, nil
+	return c
 }
 
 // counter adds up progress and reports it.

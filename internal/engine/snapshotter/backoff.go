@@ -41,10 +41,15 @@ func (b Backoff) delay(n int) time.Duration {
 	return min(time.Duration(d), b.Max)
 }
 
+// Delay is how long to wait after the n-th failure in a row, shortened at random as always.
+func (b Backoff) Delay(n int) time.Duration {
+	d := b.complete().delay(n)
+	return d - rand.N(d/2+1)
+}
+
 // wait waits after the n-th failure in a row, or until ctx ends.
 func (b Backoff) wait(ctx context.Context, n int) error {
-	d := b.delay(n)
-	t := time.NewTimer(d - rand.N(d/2+1))
+	t := time.NewTimer(b.Delay(n))
 	defer t.Stop()
 	select {
 	case <-t.C:

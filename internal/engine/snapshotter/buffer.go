@@ -54,6 +54,7 @@ type cutDelta struct {
 }
 
 func newBuffer(o codec.DeltaOptions, limit, spill int64, next snapshot.Revision) *buffer {
+	o.Packers = new(codec.Packers)
 	return &buffer{options: o, limit: limit, spill: spill, next: next, known: next - 1, changed: make(chan struct{})}
 }
 
@@ -101,16 +102,17 @@ func (b *buffer) await(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// add takes a batch of the watch, waiting for room if need be. When room is tight, it may take
-// the first revisions of the batch and fail at a later one.
+// add takes a batch of the watch, waiting for room if need be, in pieces: so that deltas are cut near
+// their limit however much comes at once. It may take the first revisions of the batch and fail at a
+// later one.
 func (b *buffer) add(ctx context.Context, batch member.Batch) error {
 	b.mu.Lock()
-	tight := b.tight
-	b.mu.Unlock()
-	if !tight {
-		return b.addWhole(ctx, batch)
+	most := b.limit / 4
+	if b.tight {
+		most = min(most, tightPiece)
 	}
-	for _, events := range pieces(batch.Events) {
+	b.mu.Unlock()
+	for _, events := range pieces(batch.Events, most) {
 		piece := batch
 		piece.Events = events
 		if err := b.addWhole(ctx, piece); err != nil {
@@ -246,12 +248,16 @@ func (b *buffer) cut() (last snapshot.Revision, number int) {
 
 func (b *buffer) cutLocked() {
 	if b.open == nil || b.open.Empty() {
+		b.options.Packers.Drop() // there were no events since the last cut
 		return
 	}
 	b.cuts++
 	b.queue = append(b.queue, &cutDelta{Delta: b.open, number: b.cuts, bytes: b.open.ContentSize()})
+	// Either says why it failed again when it is sealed, or only needs more memory.
 	if len(b.queue) > 1 && !b.tight { // it has to wait, and there may be hundreds
-		_ = b.open.Park() // it says so again when it is sealed, or only needs more memory
+		_ = b.open.Park()
+	} else {
+		_ = b.open.Rest()
 	}
 	b.open = nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/etcd/member"
 )
@@ -64,5 +65,47 @@ func TestDeltasThatWaitCostNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&m)
 	if m.HeapAlloc > limit {
 		t.Errorf("100 deltas of 1 MiB that wait take %d MiB of memory, want at most %d", m.HeapAlloc>>20, limit>>20)
+	}
+}
+
+// TestDeltasAreCutNearTheirLimitHoweverMuchComesAtOnce adds a batch of many limits, in which one
+// revision alone is above the limit.
+func TestDeltasAreCutNearTheirLimitHoweverMuchComesAtOnce(t *testing.T) {
+	const limit, revisions, large = 64 << 10, 400, 200
+	b := newBuffer(codec.DeltaOptions{Format: codec.Native, SpillDir: t.TempDir()}, limit, 1<<40, 2)
+	defer b.close(ErrStopped)
+	var all []*mvccpb.Event
+	for rev := int64(2); rev < 2+revisions; rev++ {
+		n := 1
+		if rev == large {
+			n = 100
+		}
+		for range n {
+			all = append(all, &mvccpb.Event{Kv: &mvccpb.KeyValue{Key: []byte("k"), Value: make([]byte, 1000), CreateRevision: 2, ModRevision: rev, Version: rev - 1}})
+		}
+	}
+	if err := b.add(t.Context(), member.Batch{Events: all, Received: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	b.cut()
+	if len(b.queue) < revisions*1000/limit {
+		t.Errorf("%d deltas, want one for each %d bytes", len(b.queue), limit)
+	}
+	next := snapshot.Revision(2)
+	for _, d := range b.queue {
+		if d.First() != next {
+			t.Errorf("a delta begins at revision %d, want %d", d.First(), next)
+		}
+		most := int64(limit + limit/4 + 1<<10)
+		if d.First() <= large && large <= d.Last() {
+			most += 101_000
+		}
+		if d.bytes > most {
+			t.Errorf("the delta of revisions %d to %d has %d bytes, want at most %d", d.First(), d.Last(), d.bytes, most)
+		}
+		next = d.Last() + 1
+	}
+	if next != 2+revisions {
+		t.Errorf("the deltas end before revision %d, want %d", next, 2+revisions)
 	}
 }

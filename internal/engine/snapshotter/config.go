@@ -78,6 +78,10 @@ type Config struct {
 	Owner, OwnerNote string
 	TakeOver         bool
 
+	// Compare, if set, is asked before each full whether the members of the cluster have the same
+	// data at revision rev, which m has applied. Its error makes the attempt fail; deltas go on.
+	Compare func(ctx context.Context, m Member, rev snapshot.Revision) (Comparison, error)
+
 	Retry Backoff
 	// Grace bounds the upload of what is buffered when Run is stopped; 0 means 10 seconds.
 	Grace time.Duration
@@ -93,6 +97,15 @@ type Config struct {
 	// OnEvent, if set, is told of everything a person should know, beside the log. It must not
 	// block.
 	OnEvent func(Event)
+}
+
+// Comparison is what comparing the members of a cluster showed.
+type Comparison struct {
+	// Suspect goes into the manifest of the full, see snapshot.Manifest; empty: the majority has
+	// what m has.
+	Suspect string
+	// HashKV is what m told, so that it need not be asked again; nil: it was not asked.
+	HashKV *snapshot.HashKV
 }
 
 // ErrConfig is wrapped when a configuration cannot work.

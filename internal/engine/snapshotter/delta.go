@@ -35,6 +35,7 @@ func (n *session) uploadDeltas(ctx context.Context) error {
 		for failures := 1; ; failures++ {
 			began := n.cfg.Now()
 			err := n.uploadDelta(ctx, d)
+			n.note(err)
 			if err == nil {
 				break
 			}
@@ -79,7 +80,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 		return err
 	}
 	key := snapshot.SnapshotKey(n.cfg.Prefix, name)
-	if _, err := upload.Put(ctx, n.cfg.Store, key.String(), d.sealed.Reader()); err != nil {
+	if err := upload.PutSection(ctx, n.cfg.Store, key.String(), d.sealed.Reader()); err != nil {
 		return fmt.Errorf("upload %s: %w", name, err)
 	}
 	if n.cfg.Format == codec.V2JSON { // a native delta carries its manifest in front
@@ -91,6 +92,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 	n.lastDelta, n.stored = &Taken{Key: key, Manifest: d.sealed.Manifest}, true
 	n.ends[string(snapshot.Delta)] = link{name.Last, d.sealed.Manifest.Digest}
 	n.deltas++
+	n.deltaBytes += contentBytes(n.lastDelta)
 	n.revisions += name.Last - name.Start + 1
 	deltas, revisions := n.deltas, n.revisions
 	n.mu.Unlock()

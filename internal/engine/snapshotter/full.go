@@ -21,10 +21,12 @@ func (n *session) takeFulls(ctx context.Context) error {
 		stop := func() bool { return true }
 		if n.cfg.Schedule != nil {
 			now := n.cfg.Now()
-			timer := time.NewTimer(n.cfg.Schedule.Next(now).Sub(now))
-			scheduled, stop = timer.C, timer.Stop
+			if next := n.cfg.Schedule.Next(now); !next.IsZero() {
+				timer := time.NewTimer(next.Sub(now))
+				scheduled, stop = timer.C, timer.Stop
+			}
 		}
-		why := ""
+		why, demanded := "", false
 		select {
 		case <-ctx.Done():
 			stop()
@@ -33,7 +35,7 @@ func (n *session) takeFulls(ctx context.Context) error {
 			why = "it is scheduled"
 		case <-n.asked:
 			n.mu.Lock()
-			why = n.due
+			why, demanded = n.due, true
 			n.mu.Unlock()
 		}
 		stop()
@@ -42,7 +44,7 @@ func (n *session) takeFulls(ctx context.Context) error {
 		}
 		for failures := 1; ; failures++ {
 			n.log.Info("taking a full snapshot", "reason", why)
-			_, err := n.takeFull(ctx, false)
+			_, err := n.takeFull(ctx, false, demanded)
 			if err == nil {
 				break
 			}
@@ -60,8 +62,9 @@ func (n *session) takeFulls(ctx context.Context) error {
 	}
 }
 
-// takeFull takes one full, if no other is being taken. It ends with ctx or with the session.
-func (n *session) takeFull(ctx context.Context, final bool) (Taken, error) {
+// takeFull takes one full, after the one that is being taken, if there is any. It ends with ctx or
+// with the session. What is only demanded is not taken if a full that began since was enough.
+func (n *session) takeFull(ctx context.Context, final, demanded bool) (Taken, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(n.life, func() { cancel(ErrStopped) })()
@@ -76,7 +79,11 @@ func (n *session) takeFull(ctx context.Context, final bool) (Taken, error) {
 	due := n.due
 	n.due = "" // what becomes due from here on is due again
 	n.mu.Unlock()
+	if demanded && due == "" {
+		return Taken{}, nil
+	}
 	t, err := n.full(ctx, final)
+	n.note(err)
 	if err != nil {
 		if due != "" {
 			n.wantFull(due) // it is still owed
@@ -125,6 +132,12 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 			return Taken{}, err
 		}
 	}
+	var compared Comparison
+	if n.cfg.Compare != nil {
+		if compared, err = n.cfg.Compare(ctx, m, rev); err != nil {
+			return Taken{}, fmt.Errorf("compare the members: %w", err)
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.StreamTimeout)
 	defer cancel()
 	name := snapshot.Name{Kind: snapshot.Full, Last: rev, Created: n.nextStamp(rev), Compression: n.cfg.Compression, Final: final}
@@ -132,7 +145,10 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	if err != nil {
 		return Taken{}, fmt.Errorf("%s: %w", name, err)
 	}
-	if !n.cfg.SkipHashKV {
+	manifest.Suspect = compared.Suspect
+	if compared.HashKV != nil && compared.HashKV.Revision == manifest.LastRevision {
+		manifest.HashKV = compared.HashKV
+	} else if !n.cfg.SkipHashKV {
 		if h, err := m.HashKV(ctx, manifest.LastRevision); err == nil && h.Revision == manifest.LastRevision {
 			manifest.HashKV = &h
 		} else {
@@ -146,7 +162,7 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	n.mu.Lock()
 	n.lastFull, n.stored = &t, true
 	n.ends[string(snapshot.Full)] = link{name.Last, manifest.Digest}
-	n.deltas, n.revisions = 0, 0
+	n.deltas, n.deltaBytes, n.revisions = 0, 0, 0
 	n.mu.Unlock()
 	n.buffer.based(name.Last)
 	return t, nil

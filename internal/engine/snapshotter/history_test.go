@@ -67,6 +67,44 @@ func TestASecondWriterIsRefusedUntilItTakesOver(t *testing.T) {
 	}
 }
 
+func TestAnEtcdMadeAnewTakesOverAndItsFormerSelfDoesNot(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	as := func(owner string) *running {
+		cfg := config(e, s)
+		cfg.Owner = owner
+		return start(t, cfg)
+	}
+	e.put(5)
+	former := as("k8s/shop/main/uid-1")
+	former.full(false)
+	anew := as("k8s/shop/main/uid-2")
+	e.put(5)
+	anew.full(false)
+	if !anew.events.has(OwnerReplaced) {
+		t.Error("the take-over is not told")
+	}
+	e.put(5)
+	<-former.done // with its next upload
+	for phrase, owner := range map[string]string{
+		"its former self":                    "k8s/shop/main/uid-1",
+		"another of the namespace":           "k8s/shop/other/uid-2",
+		"one of that name in another one":    "k8s/market/main/uid-3",
+		"one of that name in another place":  "other/shop/main/uid-3",
+		"one without a uid":                  "k8s/shop/main/",
+		"one that is no more than its parts": "uid-2",
+	} {
+		r := as(owner)
+		<-r.done
+		if !errors.Is(r.err, ErrOwned) {
+			t.Errorf("%s: %v, want ErrOwned", phrase, r.err)
+		}
+	}
+	if err := anew.stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestOverlappingDeltasOfTwoLeadersStayRestorable(t *testing.T) {
 	t.Parallel()
 	e, s := newEtcd(t), memory()

@@ -1,8 +1,6 @@
 package snapshotter
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -154,28 +152,15 @@ func (e evidence) begin(parent snapshot.LineageID, why string) verdict {
 		Text: fmt.Sprintf("lineage %s begins: %s", l.ID, why)}}}
 }
 
-// mintLineage makes an id that no other history has.
-func mintLineage() snapshot.LineageID {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return snapshot.LineageID(hex.EncodeToString(b[:]))
-}
-
 // knownLineages is what the bucket tells about its lineages, newest first.
 func knownLineages(t timeline.Timeline) []known {
 	var all []known
 	for _, l := range t.Lineages {
-		k := known{Lineage: l.Lineage, newest: l.Newest}
+		k := known{Lineage: l.Lineage, newest: l.Newest, cluster: l.Cluster()}
 		for i := len(l.Snapshots) - 1; i >= 0; i-- {
-			m := l.Snapshots[i].Manifest
-			if m == nil {
-				continue
-			}
-			if k.cluster == 0 {
-				k.cluster = m.ClusterID
-			}
-			if k.hash == nil {
+			if m := l.Snapshots[i].Manifest; m != nil && m.HashKV != nil {
 				k.hash = m.HashKV
+				break
 			}
 		}
 		if c, is := l.NewestChain(); is && len(c.Deltas) > 0 {

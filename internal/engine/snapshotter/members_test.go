@@ -1,6 +1,8 @@
 package snapshotter
 
 import (
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,4 +48,49 @@ func TestMembersOfAClusterAgreeOnALineage(t *testing.T) {
 			wantRestorable(t, e, s, e.revision())
 		})
 	}
+}
+
+// TestTwoMembersThatClaimAtOnceAgree has a second member of the cluster claim the prefix and write
+// a full right before the first one claims it.
+func TestTwoMembersThatClaimAtOnceAgree(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(5)
+	second := config(e, s)
+	second.Data = &memoryIdentity{}
+	first := second
+	first.Data = &memoryIdentity{}
+	hooked := storetest.NewFaulty(s)
+	var once sync.Once
+	hooked.Hook(func(op storetest.Op, key string, phase storetest.Phase) {
+		if op == storetest.OpPut && phase == storetest.Before && strings.Contains(key, "Owner-") {
+			once.Do(func() {
+				r := start(t, second)
+				r.full(false)
+				if err := r.stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	first.Store = hooked
+	for range 2 { // also when it has a file, and begins anew
+		r := start(t, first)
+		r.full(false)
+		e.put(5)
+		r.delta()
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := read(t, s)
+	if n := len(c.Timeline.Lineages); n != 1 {
+		t.Errorf("there are %d lineages, want 1", n)
+	}
+	for name, data := range map[string]IdentityFile{"first": first.Data, "second": second.Data} {
+		if id, found, err := data.Load(); err != nil || !found || id.Owner != c.Owner.ID {
+			t.Errorf("the %s member remembers %+v, %v, want the owner %s", name, id, err, c.Owner.ID)
+		}
+	}
+	wantRestorable(t, e, s, e.revision())
 }

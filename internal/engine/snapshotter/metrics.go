@@ -53,6 +53,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
+// Retire forgets what the gauges show: somebody else backs up now.
+func (m *Metrics) Retire() {
+	for _, v := range []*prometheus.GaugeVec{m.latestRevision, m.latestTimestamp, m.required} {
+		v.Reset()
+	}
+	m.deltas.Set(0)
+	m.deltaRevisions.Set(0)
+}
+
 func (m *Metrics) taken(n snapshot.Name, last snapshot.Revision, began, now time.Time) {
 	kind := string(n.Kind)
 	m.latestRevision.WithLabelValues(kind).Set(float64(last))

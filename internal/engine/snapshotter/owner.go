@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
@@ -60,7 +61,9 @@ func (s *Snapshotter) guard(ctx context.Context, current *catalog.OwnerRecord, i
 			if ours(current, ids) {
 				return *current, nil
 			}
-			if !cfg.TakeOver {
+			if may, err := s.mayTakeOver(ctx, current); err != nil {
+				return catalog.OwnerRecord{}, err
+			} else if !may {
 				return catalog.OwnerRecord{}, refusal(current, ids[0])
 			}
 		}
@@ -93,6 +96,35 @@ func (s *Snapshotter) guard(ctx context.Context, current *catalog.OwnerRecord, i
 		}
 		current = c.Owner
 	}
+}
+
+// mayTakeOver: it was said, or we are the same owner made anew. Owners NAME/UID of which only the uid
+// differs are the same thing at different times, as an Etcd that was deleted and made again. The one
+// whose claim was replaced is the former one: it never takes the prefix back by itself.
+func (s *Snapshotter) mayTakeOver(ctx context.Context, current *catalog.OwnerRecord) (bool, error) {
+	if s.cfg.TakeOver {
+		return true, nil
+	}
+	if current.Err != nil || !madeAnew(current.ID, s.cfg.Owner) {
+		return false, nil
+	}
+	for n := current.Number - 1; n > 0; n-- {
+		earlier, err := catalog.OwnerAt(ctx, s.cfg.Store, s.cfg.Prefix, n)
+		if err != nil {
+			return false, fmt.Errorf("look who owned the prefix before: %w", err)
+		}
+		if earlier == nil || earlier.Err != nil || earlier.ID == s.cfg.Owner {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// madeAnew tells whether two owners are NAME/UID with the same name, which itself has a slash, and
+// different uids.
+func madeAnew(one, other string) bool {
+	i, j := strings.LastIndex(one, "/"), strings.LastIndex(other, "/")
+	return i > 0 && j > 0 && one[:i] == other[:j] && strings.Contains(one[:i], "/") && one[i+1:] != "" && other[j+1:] != "" && one != other
 }
 
 func refusal(current *catalog.OwnerRecord, id string) error {

@@ -24,6 +24,9 @@ func ParseSchedule(spec string) (*Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schedule %q: %w; write five fields: minute hour day month weekday", spec, err)
 	}
+	if parsed.Next(anyDay).IsZero() {
+		return nil, fmt.Errorf("schedule %q never comes: there is no such day; change the day of the month or the month", spec)
+	}
 	s := &Schedule{spec: spec, cron: parsed, Window: 24 * time.Hour}
 	fields := strings.Fields(spec)
 	for len(fields) > 0 && (strings.HasPrefix(fields[0], "TZ=") || strings.HasPrefix(fields[0], "CRON_TZ=")) {
@@ -40,7 +43,10 @@ func ParseSchedule(spec string) (*Schedule, error) {
 	return s, nil
 }
 
-// Next is the first time after t.
+// anyDay is one after which every date comes within the years that are looked at, a 29th of February too.
+var anyDay = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// Next is the first time after t; zero if there is none within five years.
 func (s *Schedule) Next(t time.Time) time.Time { return s.cron.Next(t.UTC()) }
 
 // String is the expression.

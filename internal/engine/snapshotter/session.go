@@ -14,6 +14,7 @@ import (
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/etcd/member"
 )
 
@@ -31,15 +32,17 @@ type session struct {
 	life    context.Context // ends with the session
 	finish  context.CancelFunc
 
-	mu        sync.Mutex
-	due       string          // why a full is due; empty: none is
-	lastFull  *Taken          // newest full of the lineage
-	lastDelta *Taken          // newest delta of the lineage
-	ends      map[string]link // what a delta can continue, by kind
-	deltas    int             // since the newest full
-	revisions snapshot.Revision
-	stamp     int64 // seconds in the name of the last full
-	stored    bool  // something was uploaded
+	mu         sync.Mutex
+	due        string          // why a full is due; empty: none is
+	lastFull   *Taken          // newest full of the lineage
+	lastDelta  *Taken          // newest delta of the lineage
+	ends       map[string]link // what a delta can continue, by kind
+	deltas     int             // since the newest full
+	deltaBytes int64           // of their content
+	trouble    error           // of the last upload; nil: it succeeded
+	revisions  snapshot.Revision
+	stamp      int64 // seconds in the name of the last full
+	stored     bool  // something was uploaded
 }
 
 // link is the end of a snapshot, with its digest.
@@ -107,7 +110,7 @@ func (s *Snapshotter) identify(ctx context.Context, m Member, st member.Status, 
 		}
 	}
 	e := evidence{
-		bucket: knownLineages(cat.Timeline), cluster: st.ClusterID, revision: rev, mint: mintLineage,
+		bucket: knownLineages(cat.Timeline), cluster: st.ClusterID, revision: rev, mint: datadir.NewLineageID,
 		compare: func(k known) agreement { return s.compare(ctx, m, k) },
 		retrace: func(k known) agreement { return s.retrace(ctx, m, k) },
 	}
@@ -120,12 +123,12 @@ func (s *Snapshotter) identify(ctx context.Context, m Member, st member.Status, 
 		ids[0] = cat.Owner.ID // keep the name it has
 	}
 	want := Identity{Lineage: v.lineage, Owner: file.Owner}
-	if want.Owner == "" {
-		want.Owner = ids[0]
-	}
-	if cat.Owner != nil && !s.cfg.TakeOver { // refuse before anything is written
-		if _, err := s.guard(ctx, cat.Owner, ids, st.ClusterID); err != nil {
+	if cat.Owner != nil && !ours(cat.Owner, ids) { // refuse before anything is written
+		switch may, err := s.mayTakeOver(ctx, cat.Owner); {
+		case err != nil:
 			return verdict{}, catalog.OwnerRecord{}, err
+		case !may:
+			return verdict{}, catalog.OwnerRecord{}, refusal(cat.Owner, ids[0])
 		}
 	}
 	if s.cfg.Data != nil && (!found || file != want) {
@@ -136,6 +139,17 @@ func (s *Snapshotter) identify(ctx context.Context, m Member, st member.Status, 
 	owner, err := s.guard(ctx, cat.Owner, ids, st.ClusterID)
 	if err != nil {
 		return verdict{}, catalog.OwnerRecord{}, err
+	}
+	if cat.Owner == nil && owner.ID != ids[0] {
+		return verdict{}, catalog.OwnerRecord{}, fmt.Errorf("%w: %s, another member of this cluster, claimed the prefix at the same moment; looking again what it writes", errHistory, owner.ID)
+	}
+	// Only a name under which the prefix was claimed may stand alone from now on: a member that
+	// was slower than another one has to find out the name of both.
+	if s.cfg.Data != nil && want.Owner == "" {
+		want.Owner = owner.ID
+		if err := s.cfg.Data.Store(want); err != nil {
+			return verdict{}, catalog.OwnerRecord{}, fmt.Errorf("write the owner beside the data: %w", err)
+		}
 	}
 	s.tell(v.events...)
 	return v, owner, nil
@@ -184,6 +198,7 @@ func (n *session) resume(own timeline.Lineage, strangers []timeline.Snapshot, re
 			n.lastDelta = taken(d.Snapshot)
 			n.continues(d.Snapshot)
 			n.deltas++
+			n.deltaBytes += contentBytes(n.lastDelta)
 			n.revisions += d.To - d.From + 1
 		}
 		// Deltas of ours will overlap theirs, which the original cannot read; a full parts them.

@@ -132,7 +132,7 @@ func (s *Snapshotter) TakeFull(ctx context.Context, final bool) (Taken, error) {
 	if err != nil {
 		return Taken{}, fmt.Errorf("take a full snapshot: %w", err)
 	}
-	return current.takeFull(ctx, final)
+	return current.takeFull(ctx, final, false)
 }
 
 // TakeDelta uploads everything etcd holds at the time of the call, and returns the delta with

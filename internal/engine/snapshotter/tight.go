@@ -36,14 +36,14 @@ func (b *buffer) limitNow() int64 {
 	return b.limit
 }
 
-// pieces splits events into runs of whole revisions, each of about tightPiece bytes or of one
+// pieces splits events into runs of whole revisions, each of at most so many bytes or of one
 // revision. It returns one empty run if there are no events.
-func pieces(events []*mvccpb.Event) [][]*mvccpb.Event {
+func pieces(events []*mvccpb.Event, most int64) [][]*mvccpb.Event {
 	var all [][]*mvccpb.Event
 	begin, size := 0, int64(0)
 	for i, e := range events {
 		next := sizeOf(events[i : i+1])
-		if i > begin && e.Kv.ModRevision != events[i-1].Kv.ModRevision && size+next > tightPiece {
+		if i > begin && e.Kv.ModRevision != events[i-1].Kv.ModRevision && size+next > most {
 			all = append(all, events[begin:i])
 			begin, size = i, 0
 		}

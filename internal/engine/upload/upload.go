@@ -37,13 +37,35 @@ func Put(ctx context.Context, s store.Store, key string, body io.Reader) (Writte
 	if err == nil {
 		return Written{o.Version, m.size, m.digest()}, nil
 	}
-	if !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrUnknownOutcome) {
+	if !open(err) {
 		return Written{}, err
 	}
 	if _, rerr := io.Copy(io.Discard, m); rerr != nil {
 		return Written{}, errors.Join(err, rerr)
 	}
 	return settle(ctx, s, key, m.size, m.digest(), err)
+}
+
+// PutSection is Put of a body that can be read once more. Its digest is made only if something is to
+// be settled.
+func PutSection(ctx context.Context, s store.Store, key string, body *io.SectionReader) error {
+	again := func() io.Reader { return io.NewSectionReader(body, 0, body.Size()) }
+	// Not the section itself: what a store may do with it beyond reading is not agreed.
+	_, err := s.Put(ctx, key, struct{ io.Reader }{again()}, store.PutOptions{})
+	if err == nil || !open(err) {
+		return err
+	}
+	m := &meter{src: again(), sum: sha256.New()}
+	if _, rerr := io.Copy(io.Discard, m); rerr != nil {
+		return errors.Join(err, rerr)
+	}
+	_, err = settle(ctx, s, key, m.size, m.digest(), err)
+	return err
+}
+
+// open reports whether err leaves open what is stored.
+func open(err error) bool {
+	return errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrUnknownOutcome)
 }
 
 // settle decides about an upload whose outcome is told by err.

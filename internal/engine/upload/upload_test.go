@@ -45,14 +45,22 @@ func TestWhatAStoreLeavesOpenIsSettledByComparing(t *testing.T) {
 		"it cannot be looked up whether it was stored": {stored: content, fault: storetest.Fail(store.ErrUnreachable).On(storetest.OpStat, ""), want: store.ErrExists},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := storetest.NewFaulty(m(c.stored))
 			if c.fault.Op == "" {
 				c.fault = c.fault.On(storetest.OpPut, "")
 			}
-			f.Inject(c.fault)
-			w, err := Put(context.Background(), f, "k", strings.NewReader(content))
+			faulty := func() store.Store {
+				f := storetest.NewFaulty(m(c.stored))
+				f.Inject(c.fault)
+				return f
+			}
+			w, err := Put(context.Background(), faulty(), "k", strings.NewReader(content))
 			if !errors.Is(err, c.want) || (c.want == nil && (err != nil || w.Size != int64(len(content)))) {
 				t.Errorf("%+v, %v; want %v", w, err, c.want)
+			}
+			whole := strings.NewReader("before " + content + " behind")
+			section := io.NewSectionReader(whole, int64(len("before ")), int64(len(content)))
+			if err := PutSection(context.Background(), faulty(), "k", section); !errors.Is(err, c.want) || (c.want == nil && err != nil) {
+				t.Errorf("of a section: %v, want %v", err, c.want)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ func Compress(src io.Reader, c snapshot.Compression) (io.ReadCloser, error) {
 		return compressFrames(src)
 	}
 	pr, pw := io.Pipe()
-	z, _, err := newPacker(pw, c)
+	z, err := newPacker(pw, c)
 	if err != nil {
 		return nil, err
 	}

@@ -22,11 +22,14 @@ type DeltaOptions struct {
 	First       snapshot.Revision    // the revision the first event must have; 0: any
 	SpillDir    string               // where a temporary file may be made; empty: the system's
 	MemoryLimit int64                // packed bytes kept in memory before the file is made; 0: 8 MiB, negative: none
+	Packers     *Packers             // shared with deltas before and after; nil: its own
 }
 
 const (
 	defaultDeltaMemory = 8 << 20
-	encodePiece        = 64 << 10 // handed to the compressor at once
+	// encodePiece is handed to the compressor at once. Its tables have left the processor's cache by
+	// the next time, so that small pieces would cost twice as much.
+	encodePiece = 512 << 10
 )
 
 // Delta collects watch responses into one delta snapshot. Events are encoded and packed as they
@@ -44,8 +47,10 @@ type Delta struct {
 	piece   []byte         // encoded, not yet handed on
 	content int64          // bytes encoded and handed on
 	sum     hash.Hash      // of the content, where the format ends with it
-	packer  io.WriteCloser // nil while the delta is parked
-	free    func()
+	packer  io.WriteCloser // nil while the delta rests
+	free    func()         // gives the memory of the packer to packers
+	packers *Packers
+	rested  bool // so what follows is probably little
 	packed  *bufio.Writer
 	digest  hash.Hash // of the packed bytes
 	spool   *spool
@@ -55,7 +60,10 @@ type Delta struct {
 
 // NewDelta makes an empty delta.
 func NewDelta(o DeltaOptions) (*Delta, error) {
-	d := &Delta{format: o.Format, compression: o.Compression, after: o.First - 1, leases: map[int64]int64{}, digest: sha256.New()}
+	d := &Delta{format: o.Format, compression: o.Compression, after: o.First - 1, leases: map[int64]int64{}, digest: sha256.New(), free: func() {}, packers: o.Packers}
+	if d.packers == nil {
+		d.packers = new(Packers)
+	}
 	if d.format == "" {
 		d.format = Native
 	}
@@ -85,28 +93,61 @@ func (d *Delta) unpark() (err error) {
 		return nil
 	}
 	d.packed = bufio.NewWriterSize(io.MultiWriter(d.spool, d.digest), spoolPage)
-	d.packer, d.free, err = newPacker(d.packed, d.compression)
-	return err
+	if d.compression != snapshot.Zstd {
+		d.packer, err = newPacker(d.packed, d.compression)
+		return err
+	}
+	s := light
+	if !d.rested {
+		s = d.packers.begins()
+	}
+	z, err := newZstdPacker(d.packed, d.packers, s)
+	if err != nil {
+		return err
+	}
+	d.packer, d.free = z, z.free
+	if !d.rested {
+		d.free = func() { d.packers.ended(z.is); z.free() }
+	}
+	return nil
 }
 
-// Park gives back the memory of a delta that will have to wait: the compressor's, and that of
-// the packed bytes, which go to the temporary file. Everything can be done with the delta as
-// before; what follows begins a new frame, where the compression knows frames. If there is no
-// room in the file, the bytes stay in memory, and the error says so.
-func (d *Delta) Park() error {
+// Rest gives back the memory of zstd's compressor of a delta that will not grow soon. Everything can
+// be done with the delta as before; what follows begins a new frame.
+func (d *Delta) Rest() error {
+	if d.compression != snapshot.Zstd {
+		return d.err
+	}
+	return d.rest()
+}
+
+// rest ends the frame, where the compression knows frames.
+func (d *Delta) rest() error {
 	if d.err != nil || d.handed {
 		return d.err
 	}
-	if framed := d.compression == snapshot.Zstd || d.compression == snapshot.Gzip; framed && d.packer != nil && !d.Empty() {
-		if err := d.hand(); err != nil {
-			return err
-		}
-		if err := errors.Join(d.packer.Close(), d.packed.Flush()); err != nil {
-			d.err = fmt.Errorf("park delta: %w", err)
-			return d.err
-		}
-		d.release()
-		d.packer, d.packed, d.piece = nil, nil, nil
+	framed := d.compression == snapshot.Zstd || d.compression == snapshot.Gzip
+	if !framed || d.packer == nil || d.Empty() {
+		return nil
+	}
+	if err := d.hand(); err != nil {
+		return err
+	}
+	if err := errors.Join(d.packer.Close(), d.packed.Flush()); err != nil {
+		d.err = fmt.Errorf("end a frame of a delta: %w", err)
+		return d.err
+	}
+	d.release()
+	d.packer, d.packed, d.piece, d.rested = nil, nil, nil, true
+	return nil
+}
+
+// Park gives back the memory of a delta that will have to wait: the compressor's, as Rest does, and
+// that of the packed bytes, which go to the temporary file. If there is no room in the file, the
+// bytes stay in memory, and the error says so.
+func (d *Delta) Park() error {
+	if err := d.rest(); err != nil || d.handed {
+		return err
 	}
 	return d.spool.park()
 }

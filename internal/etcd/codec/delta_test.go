@@ -333,7 +333,7 @@ func TestAFullDiskEndsTheDelta(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Discard()
-	value := make([]byte, 200_000)
+	value := make([]byte, 600_000) // more than is kept back to be packed at once
 	event := func(rev int64) []*mvccpb.Event {
 		return []*mvccpb.Event{{Kv: &mvccpb.KeyValue{Key: []byte("k"), CreateRevision: 1, ModRevision: rev, Version: rev, Value: value}}}
 	}

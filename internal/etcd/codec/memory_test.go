@@ -89,7 +89,7 @@ func TestALargeDeltaStreamsInLittleMemory(t *testing.T) {
 			if c != snapshot.None {
 				// Kept small, so that the packer is not what is measured.
 				var object bytes.Buffer
-				z, free, err := newPacker(&object, c)
+				z, err := newZstdPacker(&object, new(Packers), strong)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -99,7 +99,6 @@ func TestALargeDeltaStreamsInLittleMemory(t *testing.T) {
 				if err := z.Close(); err != nil {
 					t.Fatal(err)
 				}
-				free()
 				packed = &object
 				mem = newCeiling()
 			}

@@ -32,6 +32,9 @@ const (
 var allSteps = []step{locked, recovered, staged, rebuilt, wrapped, identified, synced, setAside, replaced, durable, cleaned}
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(childEtcd); dir != "" {
+		runChildEtcd(dir)
+	}
 	dir := os.Getenv(crashDir)
 	if dir == "" {
 		os.Exit(m.Run())

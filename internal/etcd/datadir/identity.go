@@ -1,6 +1,8 @@
 package datadir
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +19,13 @@ const IdentityFile = "member/druid-lineage.json"
 type Identity struct {
 	Lineage snapshot.Lineage `json:"lineage"`
 	Owner   string           `json:"owner,omitempty"` // snapshot.Owner.ID under which backups are written
+}
+
+// NewLineageID makes an id that no other history has.
+func NewLineageID() snapshot.LineageID {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return snapshot.LineageID(hex.EncodeToString(b[:]))
 }
 
 // ErrNoIdentity is returned by ReadIdentity when the directory holds none: it was made by etcd
@@ -44,7 +53,7 @@ func ReadIdentity(dir string) (Identity, error) {
 }
 
 // WriteIdentity replaces the identity of dir, atomically and durably.
-func WriteIdentity(dir string, id Identity) (err error) {
+func WriteIdentity(dir string, id Identity) error {
 	if id.Lineage.ID == "" {
 		return errors.New("write identity: the lineage has no id")
 	}
@@ -52,28 +61,5 @@ func WriteIdentity(dir string, id Identity) (err error) {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, filepath.FromSlash(IdentityFile))
-	f, err := os.CreateTemp(filepath.Dir(path), ".druid-lineage-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(append(b, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return WriteFile(filepath.Join(dir, filepath.FromSlash(IdentityFile)), append(b, '\n'))
 }

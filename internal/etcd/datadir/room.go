@@ -5,7 +5,19 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+// Room is how much of the volume that dir lies on is free for this user, and how large it is, in bytes.
+func Room(dir string) (free, size uint64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	block := uint64(s.Bsize)
+	return s.Bavail * block, s.Blocks * block, nil
+}
 
 // noRoom marks as [ErrNoRoom] the errors of a full disk, a spent quota or a limit on the size of
 // files. Nothing but local files comes into question where it is asked: stores fail otherwise.

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -21,6 +22,10 @@ type Config struct {
 	// connection, so that a renewed certificate needs no restart.
 	CertFile, KeyFile, CAFile string
 
+	// TLS is for those who have certificates in memory: it is used as it is, in place of the
+	// files, ServerName and InsecureSkipVerify.
+	TLS *tls.Config
+
 	// ServerName replaces the host of the endpoint when the server's certificate is verified.
 	ServerName string
 
@@ -32,6 +37,9 @@ type Config struct {
 	InsecureSkipVerify bool
 
 	Username, Password string
+	// UsernameFile and PasswordFile hold them, in place of Username and Password. They are read whenever
+	// somebody logs in, so that a changed password is used.
+	UsernameFile, PasswordFile string
 
 	// DialTimeout bounds establishing a connection, and each short question (everything but
 	// the stream and the watch). 0 means DefaultTimeout.
@@ -75,10 +83,16 @@ func (c Config) Validate() error {
 	switch {
 	case (c.CertFile == "") != (c.KeyFile == ""):
 		return bad("a client certificate and its key belong together; give both --cert and --key")
-	case secure == 0 && (c.CertFile != "" || c.CAFile != ""):
+	case c.TLS != nil && (c.CertFile != "" || c.CAFile != "" || c.ServerName != "" || c.InsecureSkipVerify):
+		return bad("certificates are given in memory and as files; give one of the two")
+	case secure == 0 && (c.CertFile != "" || c.CAFile != "" || c.TLS != nil):
 		return bad("certificates are given but the endpoints are plain http; use https:// endpoints")
 	case (c.Username == "") != (c.Password == ""):
 		return bad("user name and password belong together; give both --etcd-username and --etcd-password")
+	case (c.UsernameFile == "") != (c.PasswordFile == ""):
+		return bad("the files of the user name and of the password belong together; give both")
+	case c.UsernameFile != "" && c.Username != "":
+		return bad("a user is given by name and by files; give one of the two")
 	case c.MaxReceive < 0 || c.MaxSend < 0 || c.DialTimeout < 0:
 		return bad("negative limit or timeout")
 	case c.maxSend() > c.maxReceive():
@@ -94,7 +108,7 @@ func (c Config) secure(ep string) (bool, error) {
 		if ep == "" || strings.ContainsAny(ep, "/ ") {
 			return false, fmt.Errorf("endpoint %q is not a URL; write it like https://etcd-main:2379", ep)
 		}
-		return !c.InsecureTransport || c.CertFile != "" || c.CAFile != "", nil
+		return !c.InsecureTransport || c.CertFile != "" || c.CAFile != "" || c.TLS != nil, nil
 	}
 	if u, err := url.Parse(ep); err != nil || rest == "" || (u.Host == "" && u.Path == "") {
 		return false, fmt.Errorf("endpoint %q is not a URL; write it like https://etcd-main:2379", ep)
@@ -112,6 +126,23 @@ func (c Config) secure(ep string) (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("endpoint %s: scheme %q is none of http, https, unix, unixs", ep, scheme)
+}
+
+// agrees says why endpoint, which need not be a configured one, must not be used: users and
+// passwords for TLS endpoints are for none in plain text.
+func (c Config) agrees(endpoint string) error {
+	want, err := c.secure(c.Endpoints[0])
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	got, err := c.secure(endpoint)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	case got != want:
+		return fmt.Errorf("%w: endpoint %s and the configured %s do not agree on TLS; give them the same scheme", ErrConfig, endpoint, c.Endpoints[0])
+	}
+	return nil
 }
 
 func (c Config) timeout() time.Duration {

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -40,6 +41,8 @@ func TestAConfigurationThatCannotWorkIsRefusedWithItsRemedy(t *testing.T) {
 		"plain but forbidden":       {Config{Endpoints: []string{"http://a:1"}}, "--insecure-transport=false"},
 		"half an identity":          {Config{Endpoints: []string{"https://a:1"}, CertFile: "c"}, "both --cert and --key"},
 		"certificates in plain":     {Config{Endpoints: []string{"http://a:1"}, InsecureTransport: true, CAFile: "ca"}, "https://"},
+		"TLS in memory, in plain":   {Config{Endpoints: []string{"http://a:1"}, InsecureTransport: true, TLS: &tls.Config{}}, "https://"},
+		"TLS in memory and files":   {Config{Endpoints: []string{"https://a:1"}, TLS: &tls.Config{}, CAFile: "ca"}, "one of the two"},
 		"half a login":              {Config{Endpoints: []string{"https://a:1"}, Username: "root"}, "--etcd-password"},
 		"sending beyond receive":    {Config{Endpoints: []string{"https://a:1"}, MaxReceive: 10, MaxSend: 20}, "above"},
 		"a negative limit":          {Config{Endpoints: []string{"https://a:1"}, MaxReceive: -1}, "negative"},
@@ -106,6 +109,7 @@ func (a authority) issue(dir, name string) (certFile, keyFile string) {
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames:    []string{"etcd-main-local"},
 	}, &a)
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -191,6 +195,43 @@ func TestCertificatesAreReadAnewForEveryConnection(t *testing.T) {
 	defer c.Close()
 	if _, err := c.Member(t.Context()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "--cert") {
 		t.Fatalf("a missing certificate: %v, want one that names --cert", err)
+	}
+}
+
+func TestCertificatesInMemoryAreUsedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ca := newAuthority(t)
+	serverCert, serverKey := ca.issue(dir, "server")
+	e := startEtcd(t, func(cfg *embed.Config) {
+		local := url.URL{Scheme: "https", Host: "127.0.0.1:0"}
+		cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{local}, []url.URL{local}
+		cfg.ClientTLSInfo = transport.TLSInfo{
+			CertFile: serverCert, KeyFile: serverKey, ClientCertAuth: true, TrustedCAFile: ca.bundle(filepath.Join(dir, "server-ca.crt")),
+		}
+	})
+	pair, err := tls.LoadX509KeyPair(ca.issue(dir, "client"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	for name, want := range map[string]bool{"": true, "etcd-main-local": true, "somebody-else": false} {
+		timeout := 20 * time.Second
+		if !want {
+			timeout = time.Second
+		}
+		c, err := New(Config{Endpoints: []string{"https://" + address(e)}, DialTimeout: timeout, TLS: &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{pair}, ServerName: name,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Member(t.Context())
+		c.Close()
+		if want != (err == nil) {
+			t.Errorf("a certificate that is for %q, as is asked for: %t; got %v", name, want, err)
+		}
 	}
 }
 

@@ -19,9 +19,30 @@ var (
 	ErrForbidden   = errors.New("etcd refuses the user or certificate")
 	ErrCompacted   = errors.New("the revision is compacted")
 	ErrFutureRev   = errors.New("etcd has not reached the revision")
-	ErrNoLeader    = errors.New("the member sees no leader")
+	ErrNoLeader    = errors.New("no leader answers the member")
 	ErrCancelled   = errors.New("etcd cancelled the watch")
 	ErrStalled     = errors.New("etcd stopped answering on the watch")
+)
+
+// The answers to changes of the cluster a caller branches on.
+var (
+	ErrLearner         = errors.New("a learner cannot be asked this")
+	ErrLearnerNotReady = errors.New("the learner has not caught up with the leader")
+	ErrTooManyLearners = errors.New("the cluster has as many learners as it may have")
+	ErrPeerURLExists   = errors.New("another member has the peer URL")
+	ErrPeerURLs        = errors.New("peer URLs are not usable")
+	ErrMemberNotFound  = errors.New("the cluster has no such member")
+	ErrNotLeader       = errors.New("the member does not lead")
+	ErrNoTransferee    = errors.New("leadership cannot go to the member")
+	ErrNoSpace         = errors.New("the database is as large as its quota allows")
+	ErrCorrupt         = errors.New("members hold different data")
+	ErrDowngradeTarget = errors.New("etcd cannot be downgraded to this version")
+	ErrDowngrading     = errors.New("a downgrade of etcd goes on")
+
+	// ErrUnhealthy is etcd's strict check of reconfigurations: with the change as things stand,
+	// too few of the voting members would be up for a majority. It counts whoever had no
+	// contact for five seconds as down.
+	ErrUnhealthy = errors.New("etcd refuses the change because too few of its members are healthy")
 )
 
 // CompactedError says that a watch cannot begin where it must: history is gone from etcd. Is
@@ -74,6 +95,11 @@ func classify(err error) (kind error, hint string) {
 		return false
 	}
 	etcd := rpctypes.Error(err)
+	for _, a := range administrative {
+		if errors.Is(etcd, a.etcd) {
+			return a.kind, a.hint
+		}
+	}
 	switch {
 	case errors.Is(etcd, rpctypes.ErrCompacted):
 		return ErrCompacted, ""
@@ -81,6 +107,9 @@ func classify(err error) (kind error, hint string) {
 		return ErrFutureRev, ""
 	case errors.Is(etcd, rpctypes.ErrNoLeader), errors.Is(etcd, rpctypes.ErrLeaderChanged):
 		return ErrNoLeader, "wait for an election, or check that a majority of the members runs"
+	case errors.Is(etcd, rpctypes.ErrTimeout), errors.Is(etcd, rpctypes.ErrTimeoutDueToLeaderFail),
+		errors.Is(etcd, rpctypes.ErrTimeoutDueToConnectionLost), errors.Is(etcd, rpctypes.ErrTimeoutWaitAppliedIndex):
+		return ErrNoLeader, "the member answers but the cluster decides nothing: check that a majority of the members runs"
 	case errors.Is(etcd, rpctypes.ErrAuthFailed), errors.Is(etcd, rpctypes.ErrUserEmpty),
 		errors.Is(etcd, rpctypes.ErrPermissionDenied), errors.Is(etcd, rpctypes.ErrInvalidAuthToken):
 		return ErrForbidden, "a backup reads every key: give a user with the role root by --etcd-username and --etcd-password"
@@ -102,4 +131,31 @@ func classify(err error) (kind error, hint string) {
 		return ErrUnreachable, "check --endpoints and that etcd runs there"
 	}
 	return nil, ""
+}
+
+// errForLearner is among etcd's answers, but has no name of its own there.
+var errForLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
+
+// administrative are etcd's answers about the cluster itself. Some travel with the code of a
+// failed connection, which they are not.
+var administrative = []struct {
+	etcd, kind error
+	hint       string
+}{
+	{errForLearner, ErrLearner, "ask a voting member"},
+	{rpctypes.ErrMemberLearnerNotReady, ErrLearnerNotReady, "try again when it has received more of the leader's log"},
+	{rpctypes.ErrTooManyLearners, ErrTooManyLearners, "promote or remove the learner there is first"},
+	{rpctypes.ErrPeerURLExist, ErrPeerURLExists, "look at the member list"},
+	{rpctypes.ErrMemberExist, ErrPeerURLExists, "look at the member list"}, // ids come of the peer URLs and the second
+	{rpctypes.ErrMemberBadURLs, ErrPeerURLs, ""},
+	{rpctypes.ErrMemberNotFound, ErrMemberNotFound, "look at the member list"},
+	{rpctypes.ErrUnhealthy, ErrUnhealthy, "try again when the other members are up and connected for 5 s"},
+	{rpctypes.ErrMemberNotEnoughStarted, ErrUnhealthy, "try again when more of the members are started"},
+	{rpctypes.ErrNotLeader, ErrNotLeader, "ask the leader"},
+	{rpctypes.ErrBadLeaderTransferee, ErrNoTransferee, "choose a voting member of this cluster"},
+	{rpctypes.ErrNoSpace, ErrNoSpace, "compact, defragment and disarm the alarm, or raise the quota"},
+	{rpctypes.ErrInvalidDowngradeTargetVersion, ErrDowngradeTarget, "name the minor version before the one that all members run, such as 3.5 for 3.6"},
+	{rpctypes.ErrWrongDowngradeVersionFormat, ErrDowngradeTarget, "write it like 3.5"},
+	{rpctypes.ErrDowngradeInProcess, ErrDowngrading, "finish it or end it first"},
+	{rpctypes.ErrCorrupt, ErrCorrupt, "see the alarm for the member; replace its data"},
 }

@@ -2,11 +2,14 @@ package member
 
 import (
 	"context"
+	"errors"
 	"io"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"druid.internal/druid/internal/backup/snapshot"
 )
@@ -17,6 +20,39 @@ type Member struct {
 	client   *clientv3.Client
 	endpoint string
 	timeout  time.Duration
+
+	dialWatch func() (*clientv3.Client, error)
+	mu        sync.Mutex
+	watches   *clientv3.Client // the connection of all watches, made for the first
+	closed    bool
+}
+
+// forWatches is the connection of watches, which is read in its own way.
+func (m *Member) forWatches() (*grpc.ClientConn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return m.client.ActiveConnection(), nil // which says so
+	case m.watches == nil:
+		c, err := m.dialWatch()
+		if err != nil {
+			return nil, err
+		}
+		m.watches = c
+	}
+	return m.watches.ActiveConnection(), nil
+}
+
+func (m *Member) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	err := m.client.Close()
+	if m.watches != nil {
+		err = errors.Join(err, m.watches.Close())
+	}
+	return err
 }
 
 // Endpoint is where the member is asked, for messages.
@@ -31,8 +67,13 @@ type Status struct {
 	Revision       snapshot.Revision // applied by this member; may be behind the cluster
 	DBSize         int64             // bytes
 	DBSizeInUse    int64             // bytes
+	Quota          int64             // bytes DBSize may reach; 0 means unknown (below 3.6)
+	Term           uint64            // of raft
+	Committed      uint64            // index of raft's log known to be committed
+	Applied        uint64            // index of raft's log applied to the database
 	Version        string            // of etcd, as 3.6.16
 	StorageVersion string            // of the database, empty below 3.6
+	DowngradeTo    string            // version to which a downgrade is allowed; empty: none is
 	Errors         []string          // alarms and the like, in etcd's words
 }
 
@@ -47,7 +88,8 @@ func (m *Member) Status(ctx context.Context) (Status, error) {
 	return Status{
 		ClusterID: r.Header.GetClusterId(), MemberID: r.Header.GetMemberId(), Leader: r.Leader, Learner: r.IsLearner,
 		Revision: snapshot.Revision(r.Header.GetRevision()), DBSize: r.DbSize, DBSizeInUse: r.DbSizeInUse,
-		Version: r.Version, StorageVersion: r.StorageVersion, Errors: r.Errors,
+		Quota: r.DbSizeQuota, Term: r.RaftTerm, Committed: r.RaftIndex, Applied: r.RaftAppliedIndex,
+		Version: r.Version, StorageVersion: r.StorageVersion, DowngradeTo: downgradeTo(r.DowngradeInfo), Errors: r.Errors,
 	}, nil
 }
 

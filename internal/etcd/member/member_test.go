@@ -279,6 +279,35 @@ func TestAWatchEndsWhenItsMemberDoes(t *testing.T) {
 	}
 }
 
+func TestAWatchEndsWhenItsClusterIsClosed(t *testing.T) {
+	t.Parallel()
+	e := startEtcd(t, nil)
+	c, err := New(Config{Endpoints: []string{"http://" + address(e)}, InsecureTransport: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	m, err := c.Member(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- m.WatchAll(t.Context(), 2, WatchPace{}, func(Batch) error { close(opened); return nil })
+	}()
+	<-opened
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("a watch of a closed cluster ended well")
+	}
+	if err := m.WatchAll(t.Context(), 2, WatchPace{}, func(Batch) error { return nil }); err == nil {
+		t.Error("a watch was opened in a closed cluster")
+	}
+}
+
 func TestTheFirstMemberThatAnswersIsChosen(t *testing.T) {
 	t.Parallel()
 	e := startEtcd(t, nil)

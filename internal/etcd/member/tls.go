@@ -11,8 +11,11 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// tlsConfig reads the files of c. It is called for every handshake.
+// tlsConfig reads the files of c, if it has any. It is called for every handshake.
 func (c Config) tlsConfig() (*tls.Config, error) {
+	if c.TLS != nil {
+		return c.TLS, nil // which credentials.NewTLS copies
+	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
@@ -42,6 +45,9 @@ func (r reloading) ClientHandshake(ctx context.Context, authority string, conn n
 	t, err := r.cfg.tlsConfig()
 	if err != nil {
 		return nil, nil, err
+	}
+	if t.ServerName != "" {
+		authority = t.ServerName // gRPC goes by the authority alone, which is the host of the endpoint
 	}
 	return credentials.NewTLS(t).ClientHandshake(ctx, authority, conn)
 }

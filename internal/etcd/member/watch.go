@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"druid.internal/druid/internal/backup/snapshot"
 )
@@ -46,16 +47,17 @@ type WatchPace struct {
 }
 
 // WatchAll hands every change from revision from on to fn, until fn or the watch fails or ctx
-// ends; it never returns nil. Nothing is read ahead: while fn works, etcd waits and keeps the
+// ends; it never returns nil. Little is read ahead: while fn works, etcd waits and keeps the
 // history. Events are handed over only when their revision is complete, so that calling again
-// with the revision after the last one handed over continues exactly.
+// with the revision after the last one handed over continues exactly. Those of a busy etcd come
+// about a tenth of a second late and many at a time, see gatherPause.
 //
 // Errors: fn's own, unwrapped; *CompactedError when etcd no longer has the revision; *GapError;
 // ErrCancelled and ErrStalled; ErrNoLeader; ErrUnreachable.
 //
 // etcd cuts large answers into fragments here. Fragments are read as they come and only an
-// unfinished revision is held back, so the memory used is that of one fragment and the largest
-// revision, whatever the number of revisions etcd puts into one answer (1000 after an
+// unfinished revision is held back, so the memory used is that of one fragment, the largest
+// revision and what is read ahead, about 2 MiB, whatever the number of revisions etcd puts into one answer (1000 after an
 // interruption, which may be gigabytes). The price is paid by etcd, whose cutting takes time
 // with the square of the number of events in a fragment: seconds for an answer of several
 // times 10,000 tiny events, nothing to speak of otherwise.
@@ -69,7 +71,11 @@ func (m *Member) WatchAll(ctx context.Context, from snapshot.Revision, pace Watc
 	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
 	defer cancel(nil)
 	from = max(from, 2) // an empty etcd is at revision 1, so 2 is the first that can have events
-	ws, err := pb.NewWatchClient(m.client.ActiveConnection()).Watch(ctx)
+	conn, err := m.forWatches()
+	if err != nil {
+		return err
+	}
+	ws, err := pb.NewWatchClient(conn).Watch(ctx, grpc.ForceCodecV2(wire{}))
 	if err != nil {
 		return explain("open etcd's watch", m.endpoint, err)
 	}
@@ -77,7 +83,7 @@ func (m *Member) WatchAll(ctx context.Context, from snapshot.Revision, pace Watc
 		return explain("open etcd's watch", m.endpoint, recvError(ws, err))
 	}
 
-	r := &reader{stream: ws, answers: make(chan *pb.WatchResponse), stop: make(chan struct{}), done: make(chan struct{})}
+	r := newReader(ws.Recv)
 	go r.run()
 	defer func() { cancel(nil); close(r.stop); <-r.done }()
 
@@ -104,51 +110,57 @@ func (m *Member) WatchAll(ctx context.Context, from snapshot.Revision, pace Watc
 			if err := fn(Batch{Known: known, Received: time.Now()}); err != nil {
 				return err
 			}
-		case answer, ok := <-r.answers:
-			if !ok {
-				if ctx.Err() != nil {
-					return fmt.Errorf("watch at %s: %w", m.endpoint, ctx.Err())
-				}
-				return explain("watch etcd", m.endpoint, r.err)
-			}
-			batch, err := asm.add(answer, time.Now())
-			if err != nil {
-				return explain("watch etcd", m.endpoint, err)
-			}
-			if batch.Known > 0 || len(batch.Events) > 0 {
-				if err := fn(batch); err != nil {
+		case <-r.some:
+			answers, received, ended := r.take()
+			if len(answers) > 0 {
+				if err := m.hand(&asm, answers, received, fn); err != nil {
 					return err
 				}
+				last = time.Now() // after fn: its time is not etcd's silence
 			}
-			last = time.Now() // after fn: its time is not etcd's silence
+			switch {
+			case ended == nil:
+			case ctx.Err() != nil:
+				return fmt.Errorf("watch at %s: %w", m.endpoint, ctx.Err())
+			default:
+				return explain("watch etcd", m.endpoint, ended)
+			}
 		}
 	}
 }
 
-// reader moves answers from the stream to the loop, one at a time.
-type reader struct {
-	stream  pb.Watch_WatchClient
-	answers chan *pb.WatchResponse
-	stop    chan struct{}
-	done    chan struct{}
-	err     error // why answers was closed
-}
-
-func (r *reader) run() {
-	defer close(r.done)
-	defer close(r.answers)
-	for {
-		answer, err := r.stream.Recv()
+// hand calls fn with what answers hold, events in one batch as far as nothing else is between them.
+// What came before an error of etcd is handed over.
+func (m *Member) hand(asm *assembler, answers []*pb.WatchResponse, received time.Time, fn func(Batch) error) error {
+	var events Batch
+	flush := func() error {
+		b := events
+		events = Batch{}
+		if len(b.Events) == 0 {
+			return nil
+		}
+		return fn(b)
+	}
+	for _, answer := range answers {
+		b, err := asm.add(answer, received)
+		if len(b.Events) > 0 {
+			b.Events = append(events.Events, b.Events...)
+			events = b
+			continue
+		}
+		if err := flush(); err != nil {
+			return err
+		}
 		if err != nil {
-			r.err = err
-			return
+			return explain("watch etcd", m.endpoint, err)
 		}
-		select {
-		case r.answers <- answer:
-		case <-r.stop:
-			return
+		if b.Known > 0 {
+			if err := fn(b); err != nil {
+				return err
+			}
 		}
 	}
+	return flush()
 }
 
 // recvError is why a Send failed: gRPC tells only on the receiving side.

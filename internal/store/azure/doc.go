@@ -14,7 +14,7 @@
 // of them the current one. Blocks that were sent and never committed are invisible, and Azure
 // removes them after a week.
 //
-// The package does not create or configure containers, does not read the environment except for
+// Only [Admin] creates and configures containers. The package does not read the environment except for
 // the ambient identity of the SDK, and does not retry across calls: the SDK repeats a single
 // request a few times, the rest is package retry's.
 package azure

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"hash/crc64"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/parts"
 )
 
 // Put implements store.Store. What fits into one block goes in one request, the rest block by
@@ -34,23 +34,14 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, opts store.
 	if err != nil {
 		return store.Object{}, err
 	}
-	pieces := &pieces{r: untilDone{ctx, body}, size: int(s.opts.BlockSize)}
-	first, err := pieces.next(nil)
-	if err != nil && !errors.Is(err, io.EOF) {
+	stream, err := parts.Begin(ctx, body, s.opts.BlockSize)
+	if err != nil {
 		return store.Object{}, err
 	}
-	if len(first) < pieces.size {
-		return w.small(ctx, first)
+	if all, fits := stream.Whole(); fits {
+		return w.small(ctx, all)
 	}
-	// Exactly one block, or the first of several: only reading on can tell.
-	second, err := pieces.next(nil)
-	switch {
-	case errors.Is(err, io.EOF):
-		return w.small(ctx, first)
-	case err != nil:
-		return store.Object{}, err
-	}
-	ids, size, err := w.send(ctx, pieces, first, second)
+	ids, size, err := w.send(ctx, stream)
 	if err != nil {
 		return store.Object{}, err
 	}
@@ -131,17 +122,4 @@ var crcTable = crc64.MakeTable(0x9A6C9329AC4BC9B5)
 // checksum is what proves to the service that a body arrived as it was sent.
 func checksum(body []byte) blob.TransferValidationType {
 	return blob.TransferValidationTypeCRC64(crc64.Checksum(body, crcTable))
-}
-
-// untilDone ends a stream when its context does.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u untilDone) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.r.Read(p)
 }

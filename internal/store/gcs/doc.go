@@ -11,7 +11,7 @@
 // bucket's policy keeps everything. Every change names the generation and the state of the
 // metadata it is meant for, so that what the SDK repeats cannot do harm.
 //
-// It does not create or configure buckets, reads no environment except through the SDK where
+// Only [Admin] creates and configures buckets. It reads no environment except through the SDK where
 // the identity is ambient, and does not retry across calls: a single request is repeated a few
 // times, the rest is package retry's.
 package gcs

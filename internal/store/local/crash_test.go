@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,13 +101,13 @@ func stepsOf(t *testing.T, env ...string) []string {
 // truncated file there that passed for a backup.
 func TestACrashDuringAPutLeavesNothingOrTheWholeObject(t *testing.T) {
 	for mode, sidecar := range map[string]string{"attribute": "", "sidecar": "1"} {
-		steps := stepsOf(t, crashRoot+"="+filepath.Join(t.TempDir(), "store"), crashMode+"="+sidecar)
+		steps := stepsOf(t, crashRoot+"="+t.TempDir(), crashMode+"="+sidecar)
 		if len(steps) < 9 {
 			t.Fatalf("only the steps %q are known", steps)
 		}
 		for _, step := range steps {
 			t.Run(mode+"/"+step, func(t *testing.T) {
-				root := filepath.Join(t.TempDir(), "store")
+				root := t.TempDir()
 				kill(t, crashRoot+"="+root, crashStep+"="+step, crashMode+"="+sidecar)
 				wantAfterCrash(t, root, sidecar != "", step == "fsync directory")
 			})
@@ -161,7 +160,7 @@ func wantAfterCrash(t *testing.T, root string, sidecar, published bool) {
 func TestACrashDuringADeleteLeavesTheObjectOrNothing(t *testing.T) {
 	for _, sidecar := range []string{"", "1"} {
 		prepare := func() string {
-			root := filepath.Join(t.TempDir(), "store")
+			root := t.TempDir()
 			s := newStore(t, root)
 			s.noAttributes = sidecar != ""
 			if _, err := s.Put(t.Context(), "ns/etcd-main/v2/Full", bytes.NewReader(crashBody()), store.PutOptions{Tags: map[string]string{"k": "v"}}); err != nil {

@@ -147,6 +147,7 @@ func (w *walk) object(name string, sidecar bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	w.s.holds()
 	w.stopped = w.fn(describe(name, fi, a))
 	return w.stopped
 }

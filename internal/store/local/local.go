@@ -42,6 +42,8 @@ type Store struct {
 
 	mu    sync.Mutex
 	ready map[string]bool // directories this process made durable and swept
+	seen  fs.FileInfo     // the directory itself, when it was used last; nil: it never was
+	held  bool            // there was an object in it
 
 	// noAttributes has the hidden files used everywhere. For tests.
 	noAttributes bool
@@ -58,8 +60,9 @@ var _ interface {
 	store.Inspector
 } = (*Store)(nil)
 
-// New returns the store in the directory root, an absolute path. The directory need not exist:
-// then everything is store.ErrNoBucket until the first Put creates it.
+// New returns the store in the directory root, an absolute path. Without the directory everything
+// is store.ErrNoBucket: whoever runs the store creates it, once. Were it made here, a mount that is
+// lost would become an empty bucket.
 func New(root string, o Options) (*Store, error) {
 	if !filepath.IsAbs(root) {
 		return nil, fmt.Errorf("local store: the container %q is no absolute path", root)
@@ -125,6 +128,7 @@ func (s *Store) stat(root *os.Root, v store.Version) (store.Object, error) {
 	if err != nil {
 		return store.Object{}, err
 	}
+	s.holds()
 	a, err := s.attributes(path)
 	if err != nil {
 		return store.Object{}, err
@@ -249,13 +253,73 @@ func (s *Store) open(ctx context.Context, step string) (*os.Root, error) {
 	root, err := os.OpenRoot(s.root)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("the directory %s does not exist, check that it is mounted, or create it: %w", s.root, store.ErrNoBucket)
+		return nil, s.absent()
 	case err != nil && isFile(s.root):
 		return nil, fmt.Errorf("%s is not a directory: %w", s.root, store.ErrNoBucket)
 	case err != nil:
 		return nil, classify(err)
 	}
+	if err := s.recognize(root); err != nil {
+		root.Close()
+		return nil, err
+	}
 	return root, nil
+}
+
+// absent is the error for a directory that is not there (any more).
+func (s *Store) absent() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen != nil {
+		return fmt.Errorf("the directory %s is gone, though it was in use; check that it is mounted: %w", s.root, store.ErrNoBucket)
+	}
+	return fmt.Errorf("the directory %s does not exist, check that it is mounted, or create it: %w", s.root, store.ErrNoBucket)
+}
+
+// recognize refuses a directory that is not the one used before and is empty although that was
+// not: it is what a lost mount leaves. One with something in it was mounted again.
+func (s *Store) recognize(root *os.Root) error {
+	fi, err := root.Stat(".")
+	if err != nil {
+		return classify(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen != nil && os.SameFile(s.seen, fi) {
+		return nil
+	}
+	if s.seen != nil && s.held {
+		void, err := isEmpty(root)
+		if err != nil {
+			return classify(err)
+		}
+		if void {
+			return fmt.Errorf("the directory %s is gone: in its place is another one, which is empty; mount it again, or restart this program if it was replaced on purpose: %w", s.root, store.ErrNoBucket)
+		}
+	}
+	s.seen, s.ready = fi, map[string]bool{}
+	return nil
+}
+
+// holds remembers that there is something in the directory.
+func (s *Store) holds() {
+	s.mu.Lock()
+	s.held = true
+	s.mu.Unlock()
+}
+
+func isEmpty(root *os.Root) (bool, error) {
+	d, err := root.Open(".")
+	if err != nil {
+		return false, err
+	}
+	defer d.Close()
+	switch _, err := d.Readdirnames(1); {
+	case errors.Is(err, io.EOF):
+		return true, nil
+	default:
+		return false, err
+	}
 }
 
 func isFile(path string) bool {

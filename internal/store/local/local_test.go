@@ -26,6 +26,71 @@ func TestARelativeContainerIsRefused(t *testing.T) {
 	}
 }
 
+// A mount that was lost looked like an empty bucket, which was filled on the wrong disk.
+func TestADirectoryThatVanishesIsNotMadeAgain(t *testing.T) {
+	put := func(s *Store, key string) error {
+		_, err := s.Put(t.Context(), key, strings.NewReader("x"), store.PutOptions{})
+		return err
+	}
+	refused := func(t *testing.T, s *Store, want string) {
+		t.Helper()
+		for name, err := range map[string]error{"Put": put(s, "a/new"), "List": s.List(t.Context(), "a", func(store.Object) error { return nil })} {
+			if !errors.Is(err, store.ErrNoBucket) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s = %v, want %v and %q", name, err, store.ErrNoBucket, want)
+			}
+		}
+	}
+	t.Run("it was never there", func(t *testing.T) {
+		root := filepath.Join(t.TempDir(), "store")
+		refused(t, newStore(t, root), "the directory "+root+" does not exist")
+		if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it was made: %v", err)
+		}
+	})
+	t.Run("it goes and comes back", func(t *testing.T) {
+		root := filepath.Join(t.TempDir(), "store")
+		if err := os.Mkdir(root, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := newStore(t, root)
+		if err := put(s, "a/old"); err != nil {
+			t.Fatal(err)
+		}
+		aside := root + "-aside"
+		if err := os.Rename(root, aside); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, s, "the directory "+root+" is gone")
+		if err := os.Mkdir(root, 0o700); err != nil { // the mount point
+			t.Fatal(err)
+		}
+		refused(t, s, "the directory "+root+" is gone: in its place is another one, which is empty")
+		if err := errors.Join(os.Remove(root), os.Rename(aside, root)); err != nil {
+			t.Fatal(err)
+		}
+		if err := put(s, "a/new"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("another one with objects takes its place", func(t *testing.T) {
+		root := filepath.Join(t.TempDir(), "store")
+		other := root + "-other"
+		if err := errors.Join(os.Mkdir(root, 0o700), os.Mkdir(other, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		s := newStore(t, root)
+		if err := errors.Join(put(s, "a/k"), put(newStore(t, other), "a/k")); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.RemoveAll(root), os.Rename(other, root)); err != nil {
+			t.Fatal(err)
+		}
+		if err := put(s, "a/new"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAnObjectIsInvisibleUntilItIsWhole(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	looked := false

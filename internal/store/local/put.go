@@ -49,7 +49,7 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, opts store.
 	if err != nil {
 		return store.Object{}, err
 	}
-	dir, err := s.directory(filepath.Dir(path))
+	dir, err := s.directory(ctx, filepath.Dir(path))
 	if err != nil {
 		return store.Object{}, placeError(err)
 	}
@@ -69,6 +69,7 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, opts store.
 	if err := u.settle(); err != nil {
 		return store.Object{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, classify(err))
 	}
+	s.holds()
 	return describe(key, u.info, a), nil
 }
 
@@ -241,15 +242,10 @@ func createTemp(dir *os.Root) (*os.File, string, error) {
 	return f, name, nil
 }
 
-// directory opens the directory at path below the root, making what is missing, durably.
-func (s *Store) directory(path string) (*os.Root, error) {
-	if err := s.step("make directory"); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(s.root, 0o700); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(s.root)
+// directory opens the directory at path below the root, making what is missing of path, durably.
+// It never makes the root.
+func (s *Store) directory(ctx context.Context, path string) (*os.Root, error) {
+	root, err := s.open(ctx, "make directory")
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,11 @@
 package open
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
-	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/azure"
 )
 
@@ -28,8 +26,8 @@ const azureVariable = "AZURE_APPLICATION_CREDENTIALS"
 // azureKeyFields are those that are read again when their files change.
 var azureKeyFields = []string{fieldStorageKey, fieldSASToken}
 
-// openABS uses an account key, a SAS or, where neither is given, the ambient identity.
-func (c Config) openABS(ctx context.Context) (store.Store, error) {
+// ofABS uses an account key, a SAS or, where neither is given, the ambient identity.
+func (c Config) ofABS() (azure.Options, error) {
 	o := azure.Options{
 		Container: c.Container, Endpoint: c.EndpointOverride, Authority: foreignAuthority(c.Environment.AzureAuthority),
 		BlockSize: c.MinChunkSize, ParallelBlocks: c.MaxParallelChunkUploads, Proxy: c.Proxy,
@@ -38,20 +36,16 @@ func (c Config) openABS(ctx context.Context) (store.Store, error) {
 	if files.set() {
 		f, err := files.read()
 		if err != nil {
-			return nil, fmt.Errorf("ABS: %w", err)
+			return o, fmt.Errorf("ABS: %w", err)
 		}
 		if err := f.applyAzure(&o, files); err != nil {
-			return nil, fmt.Errorf("ABS: %w", err)
+			return o, fmt.Errorf("ABS: %w", err)
 		}
 	} else if o.Account = accountOf(c.EndpointOverride); o.Account == "" {
-		return nil, fmt.Errorf("ABS: the storage account is missing: set %s to credentials with the field %s, or name the account in the endpoint (--store-endpoint-override=https://ACCOUNT.%s)",
+		return o, fmt.Errorf("ABS: the storage account is missing: set %s to credentials with the field %s, or name the account in the endpoint (--store-endpoint-override=https://ACCOUNT.%s)",
 			files.Variable, fieldStorageAccount, azure.DefaultDomain)
 	}
-	s, err := azure.New(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return o, nil
 }
 
 // applyAzure sets what the fields say.

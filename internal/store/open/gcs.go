@@ -1,7 +1,6 @@
 package open
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/gcs"
 )
 
@@ -32,22 +30,18 @@ type Google struct {
 	Shared string
 }
 
-// openGCS uses the key of a service account, a configuration of workload identity federation,
+// ofGCS uses the key of a service account, a configuration of workload identity federation,
 // or, if the environment names neither, whatever identity is ambient. An endpoint without TLS
 // is an emulator, where nobody authenticates.
-func (c Config) openGCS(ctx context.Context) (store.Store, error) {
+func (c Config) ofGCS() (gcs.Options, error) {
 	o := gcs.Options{
 		Bucket: c.Container, Endpoint: c.EndpointOverride, Proxy: c.Proxy,
 		ChunkSize: max(c.MinChunkSize, gcs.DefaultChunkSize),
 	}
 	if err := c.Environment.Google.apply(&o); err != nil {
-		return nil, fmt.Errorf("GCS: %w", err)
+		return o, fmt.Errorf("GCS: %w", err)
 	}
-	s, err := gcs.New(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return o, nil
 }
 
 // apply sets what the environment and the files say.
@@ -60,6 +54,12 @@ func (g Google) apply(o *gcs.Options) error {
 		return nil
 	}
 	info, err := os.Stat(g.Path)
+	if dir, file := filepath.Split(g.Path); errors.Is(err, fs.ErrNotExist) && file == fileServiceAccount && dir != "" {
+		// Operators name this file whatever the Secret holds that they mount.
+		if in, dirErr := os.Stat(dir); dirErr == nil {
+			g.Path, info, err = filepath.Clean(dir), in, nil
+		}
+	}
 	if err != nil {
 		if withoutTLS(o.Endpoint) {
 			return nil

@@ -120,14 +120,15 @@ func TestGoogleCredentialsAreTakenInAllForms(t *testing.T) {
 		prefix string
 		want   string
 	}{
-		"a service account's file":            {files: both(map[string]string{"serviceaccount.json": g.account(t, "sa@p")}), path: "serviceaccount.json", want: "sa@p"},
-		"a directory with it":                 {files: both(map[string]string{"serviceaccount.json": g.account(t, "sa@p")}), want: "sa@p"},
-		"the source of a copy":                {files: both(map[string]string{"serviceaccount.json": g.account(t, "source@p")}), prefix: open.SourcePrefix, want: "source@p"},
-		"the second store":                    {files: both(map[string]string{"serviceaccount.json": g.account(t, "second@p")}), prefix: open.SecondaryPrefix, want: "second@p"},
-		"a federated identity":                {files: both(map[string]string{"credentialsConfig": g.federation(t, elsewhere), "projectID": "p"}), path: "credentialsConfig", want: "for-elsewhere"},
-		"a federated identity by a directory": {files: both(map[string]string{"credentialsConfig": g.federation(t, elsewhere), "projectID": "p", "token": "beside"}), want: "for-elsewhere"},
-		"a token beside the configuration":    {files: both(map[string]string{"credentialsConfig": g.federation(t, "/nonexistent/token"), "token": "beside"}), want: "for-beside"},
-		"nobody at all":                       {files: both(map[string]string{"anonymous": "true"}), want: ""},
+		"a service account's file":               {files: both(map[string]string{"serviceaccount.json": g.account(t, "sa@p")}), path: "serviceaccount.json", want: "sa@p"},
+		"a directory with it":                    {files: both(map[string]string{"serviceaccount.json": g.account(t, "sa@p")}), want: "sa@p"},
+		"the source of a copy":                   {files: both(map[string]string{"serviceaccount.json": g.account(t, "source@p")}), prefix: open.SourcePrefix, want: "source@p"},
+		"the second store":                       {files: both(map[string]string{"serviceaccount.json": g.account(t, "second@p")}), prefix: open.SecondaryPrefix, want: "second@p"},
+		"a federated identity":                   {files: both(map[string]string{"credentialsConfig": g.federation(t, elsewhere), "projectID": "p"}), path: "credentialsConfig", want: "for-elsewhere"},
+		"a federated identity by a directory":    {files: both(map[string]string{"credentialsConfig": g.federation(t, elsewhere), "projectID": "p", "token": "beside"}), want: "for-elsewhere"},
+		"a token beside the configuration":       {files: both(map[string]string{"credentialsConfig": g.federation(t, "/nonexistent/token"), "token": "beside"}), want: "for-beside"},
+		"a token, and a path that expects a key": {files: both(map[string]string{"credentialsConfig": g.federation(t, "/nonexistent/token"), "token": "beside"}), path: "serviceaccount.json", want: "for-beside"},
+		"nobody at all":                          {files: both(map[string]string{"anonymous": "true"}), want: ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

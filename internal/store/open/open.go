@@ -19,8 +19,12 @@ import (
 	"path/filepath"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/azure"
+	"druid.internal/druid/internal/store/gcs"
 	"druid.internal/druid/internal/store/local"
+	"druid.internal/druid/internal/store/oss"
 	"druid.internal/druid/internal/store/s3"
+	"druid.internal/druid/internal/store/swift"
 )
 
 // Config says which store to open. The comments name the original's flags.
@@ -44,55 +48,78 @@ type Config struct {
 // a file is malformed, the provider is unknown, the endpoint cannot be reached or the
 // container does not exist.
 func Open(ctx context.Context, c Config) (store.Store, error) {
-	p, err := ParseProvider(c.Provider)
+	c, p, err := c.complete()
 	if err != nil {
 		return nil, err
+	}
+	switch p {
+	case S3:
+		return using[store.Store](ctx, c.ofS3, s3.New)
+	case ECS:
+		return using[store.Store](ctx, c.ofECS, s3.New)
+	case OCS:
+		return using[store.Store](ctx, c.ofOCS, s3.New)
+	case Local:
+		return using[store.Store](ctx, c.ofLocal, func(_ context.Context, root string) (*local.Store, error) { return local.New(root, local.Options{}) })
+	case ABS:
+		return using[store.Store](ctx, c.ofABS, azure.New)
+	case Swift:
+		return using[store.Store](ctx, c.ofSwift, swift.New)
+	case OSS:
+		return using[store.Store](ctx, c.ofOSS, oss.New)
+	case GCS:
+		return using[store.Store](ctx, c.ofGCS, gcs.New)
+	}
+	return nil, fmt.Errorf("storage provider %s cannot be opened: use one of %s", p, Supported())
+}
+
+// complete finds the provider and fills in what the environment says.
+func (c Config) complete() (Config, Provider, error) {
+	p, err := ParseProvider(c.Provider)
+	if err != nil {
+		return c, "", err
 	}
 	if c.Container == "" {
 		c.Container = c.Environment.Container
 	}
 	c.Proxy = c.Environment.Proxies.checked(c.Proxy)
-	switch p {
-	case S3:
-		return c.openS3(ctx)
-	case ECS:
-		return c.openECS(ctx)
-	case OCS:
-		return c.openOCS(ctx)
-	case Local:
-		return c.openLocal()
-	case ABS:
-		return c.openABS(ctx)
-	case Swift:
-		return c.openSwift(ctx)
-	case OSS:
-		return c.openOSS(ctx)
-	case GCS:
-		return c.openGCS(ctx)
+	return c, p, nil
+}
+
+// using opens with the options that of finds. What is opened is a T.
+func using[T, O, S any](ctx context.Context, of func() (O, error), open func(context.Context, O) (S, error)) (T, error) {
+	var none T
+	o, err := of()
+	if err != nil {
+		return none, err
 	}
-	return nil, fmt.Errorf("storage provider %s cannot be opened: use one of %s", p, Supported())
+	s, err := open(ctx, o)
+	if err != nil {
+		return none, err // and not an S that is nil
+	}
+	return any(s).(T), nil
 }
 
 // DefaultLocalContainer is the directory below the home directory that the original uses when
 // no container is named.
 const DefaultLocalContainer = "default.bkp"
 
-// openLocal uses an absolute container as it stands; others are below the home directory.
-func (c Config) openLocal() (store.Store, error) {
+// ofLocal uses an absolute container as it stands; others are below the home directory.
+func (c Config) ofLocal() (root string, err error) {
 	if filepath.IsAbs(c.Container) {
-		return local.New(c.Container, local.Options{})
+		return c.Container, nil
 	}
 	if c.Environment.Home == "" {
-		return nil, errors.New("Local: the container is not absolute and HOME is not set: name an absolute directory (--store-container)")
+		return "", errors.New("Local: the container is not absolute and HOME is not set: name an absolute directory (--store-container)")
 	}
 	container := c.Container
 	if container == "" {
 		container = DefaultLocalContainer
 	}
 	if !filepath.IsLocal(container) {
-		return nil, fmt.Errorf("Local: the container %q leads out of the home directory: name an absolute directory (--store-container)", container)
+		return "", fmt.Errorf("Local: the container %q leads out of the home directory: name an absolute directory (--store-container)", container)
 	}
-	return local.New(filepath.Join(c.Environment.Home, container), local.Options{})
+	return filepath.Join(c.Environment.Home, container), nil
 }
 
 // s3Options are what all providers of the S3 protocol share.

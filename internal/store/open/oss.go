@@ -1,10 +1,8 @@
 package open
 
 import (
-	"context"
 	"fmt"
 
-	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/oss"
 )
 
@@ -19,11 +17,11 @@ const (
 // ossFields are those that are read again when their files change.
 var ossFields = []string{fieldAccessKeyID, fieldAccessKeySecret, fieldSecurityToken}
 
-// openOSS uses an access key.
-func (c Config) openOSS(ctx context.Context) (store.Store, error) {
+// ofOSS uses an access key.
+func (c Config) ofOSS() (oss.Options, error) {
 	files := c.Environment.Alicloud
 	if !files.set() {
-		return nil, fmt.Errorf("OSS: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
+		return oss.Options{}, fmt.Errorf("OSS: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
 	}
 	o := oss.Options{
 		Bucket: c.Container, Endpoint: c.EndpointOverride,
@@ -34,18 +32,14 @@ func (c Config) openOSS(ctx context.Context) (store.Store, error) {
 		err = f.applyOSS(&o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("OSS: %w", err)
+		return o, fmt.Errorf("OSS: %w", err)
 	}
 	keys := newRotating(files, ossFields, fields.ossKeys)
 	if _, err := keys.get(); err != nil {
-		return nil, fmt.Errorf("OSS: %w", err)
+		return o, fmt.Errorf("OSS: %w", err)
 	}
 	o.Keys = keys.get
-	s, err := oss.New(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return o, nil
 }
 
 // applyOSS sets everything but the access key.

@@ -1,7 +1,6 @@
 package open
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/s3"
 )
 
@@ -36,57 +34,57 @@ const (
 // keyFields are those that are read again when their files change.
 var keyFields = []string{fieldAccessKeyID, fieldSecretAccessKey, fieldSessionToken}
 
-// openS3 uses an access key, a role with a web identity token, or, if the environment names
+// ofS3 uses an access key, a role with a web identity token, or, if the environment names
 // no credentials, whatever identity is ambient.
-func (c Config) openS3(ctx context.Context) (store.Store, error) {
+func (c Config) ofS3() (s3.Options, error) {
 	o := c.s3Options(S3)
 	if c.Environment.AWS.set() {
 		f, err := c.Environment.AWS.read()
 		if err != nil {
-			return nil, fmt.Errorf("S3: %w", err)
+			return o, fmt.Errorf("S3: %w", err)
 		}
 		if err := f.apply(&o); err != nil {
-			return nil, fmt.Errorf("S3: %w", err)
+			return o, fmt.Errorf("S3: %w", err)
 		}
 		if err := f.identity(&o, c.Environment.AWS); err != nil {
-			return nil, fmt.Errorf("S3: %w", err)
+			return o, fmt.Errorf("S3: %w", err)
 		}
 	} else if bundle := c.Environment.CABundle; bundle != "" {
 		var err error
 		if o.TrustedCAs, err = os.ReadFile(bundle); err != nil {
-			return nil, fmt.Errorf("S3: AWS_CA_BUNDLE: %w", err)
+			return o, fmt.Errorf("S3: AWS_CA_BUNDLE: %w", err)
 		}
 	}
-	return newS3(ctx, o)
+	return o, nil
 }
 
-// openOCS is S3 with an endpoint of its own, and access keys only.
-func (c Config) openOCS(ctx context.Context) (store.Store, error) {
+// ofOCS is S3 with an endpoint of its own, and access keys only.
+func (c Config) ofOCS() (s3.Options, error) {
 	files := c.Environment.OpenShift
 	if !files.set() {
-		return nil, fmt.Errorf("OCS: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
+		return s3.Options{}, fmt.Errorf("OCS: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
 	}
 	f, err := files.read()
 	if err != nil {
-		return nil, fmt.Errorf("OCS: %w", err)
+		return s3.Options{}, fmt.Errorf("OCS: %w", err)
 	}
 	o := c.s3Options(OCS)
 	if err := f.apply(&o); err != nil {
-		return nil, fmt.Errorf("OCS: %w", err)
+		return s3.Options{}, fmt.Errorf("OCS: %w", err)
 	}
 	needed := []string{fieldAccessKeyID, fieldSecretAccessKey, fieldRegion}
 	if o.Endpoint == "" {
 		needed = append(needed, fieldEndpoint)
 	}
 	if err := f.required(needed...); err != nil {
-		return nil, fmt.Errorf("OCS: %w", err)
+		return s3.Options{}, fmt.Errorf("OCS: %w", err)
 	}
 	o.Keys = rotatingKeys(files)
-	return newS3(ctx, o)
+	return o, nil
 }
 
-// openECS takes everything from environment variables.
-func (c Config) openECS(ctx context.Context) (store.Store, error) {
+// ofECS takes everything from environment variables.
+func (c Config) ofECS() (s3.Options, error) {
 	e := c.Environment.ECS
 	f := fields{source: "environment", values: map[string]string{
 		"ENDPOINT": e.Endpoint, "ACCESS_KEY_ID": e.AccessKeyID, "SECRET_ACCESS_KEY": e.SecretAccessKey,
@@ -98,7 +96,7 @@ func (c Config) openECS(ctx context.Context) (store.Store, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("ECS: the environment lacks %s", strings.Join(missing, ", "))
+		return s3.Options{}, fmt.Errorf("ECS: the environment lacks %s", strings.Join(missing, ", "))
 	}
 	f.values = map[string]string{
 		fieldEndpoint: e.Endpoint, fieldRegion: e.Region, fieldTrustedCA: e.TrustedCert,
@@ -106,20 +104,12 @@ func (c Config) openECS(ctx context.Context) (store.Store, error) {
 	}
 	o := c.s3Options(ECS)
 	if err := f.apply(&o); err != nil {
-		return nil, fmt.Errorf("ECS: %w", err)
+		return s3.Options{}, fmt.Errorf("ECS: %w", err)
 	}
 	o.Keys = func() (s3.Keys, error) {
 		return s3.Keys{AccessKeyID: e.AccessKeyID, SecretAccessKey: e.SecretAccessKey}, nil
 	}
-	return newS3(ctx, o)
-}
-
-func newS3(ctx context.Context, o s3.Options) (store.Store, error) {
-	s, err := s3.New(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return o, nil
 }
 
 // apply sets everything but the identity.

@@ -1,13 +1,11 @@
 package open
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/swift"
 )
 
@@ -28,12 +26,12 @@ const (
 // swiftFields are those that are read again when their files change.
 var swiftFields = []string{fieldDomainName, fieldTenantName, fieldUserName, fieldPassword, fieldApplicationID, fieldApplicationName, fieldApplicationSecret, fieldProjectDomainName}
 
-// openSwift uses a user with a password or an application credential. The endpoint override
+// ofSwift uses a user with a password or an application credential. The endpoint override
 // is the storage URL, in place of the one that the identity service names.
-func (c Config) openSwift(ctx context.Context) (store.Store, error) {
+func (c Config) ofSwift() (swift.Options, error) {
 	files := c.Environment.OpenStack
 	if !files.set() {
-		return nil, fmt.Errorf("Swift: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
+		return swift.Options{}, fmt.Errorf("Swift: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
 	}
 	o := swift.Options{
 		Container: c.Container, StorageURL: c.EndpointOverride, PartSize: c.MinChunkSize,
@@ -44,18 +42,14 @@ func (c Config) openSwift(ctx context.Context) (store.Store, error) {
 		err = f.applySwift(&o, c.Environment)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Swift: %w", err)
+		return o, fmt.Errorf("Swift: %w", err)
 	}
 	credentials := newRotating(files, swiftFields, func(f fields) (swift.Credentials, error) { return f.swiftCredentials(swift.NeedsProject(o.AuthURL)) })
 	if _, err := credentials.get(); err != nil {
-		return nil, fmt.Errorf("Swift: %w", err)
+		return o, fmt.Errorf("Swift: %w", err)
 	}
 	o.Credentials = credentials.get
-	s, err := swift.New(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return o, nil
 }
 
 // applySwift sets everything but the credentials. The region is the environment's, as in the

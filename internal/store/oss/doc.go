@@ -10,9 +10,10 @@
 // days from its last modification. A policy that was only begun (InProgress) protects as well,
 // but it can be aborted and lapses after a day unless it is completed, so it counts as no more
 // than that. Everything sent carries an MD5, and the CRC-64 that OSS computes is compared
-// with ours, of whole objects too.
+// with ours. Of what is read it is not: that would take twice as long, and whoever reads a
+// backup checks the SHA-256 of its content.
 //
-// It does not create or configure buckets, does not read the environment, offers no locks of
+// Only [Admin] creates and configures buckets. It does not read the environment, offers no locks of
 // single objects (OSS has them by invitation only), and does not retry across calls: the SDK
 // repeats a single request a few times, the rest is package retry's.
 package oss

@@ -2,18 +2,14 @@ package oss
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc64"
-	"io"
-	"slices"
-	"sync"
 
 	osssdk "github.com/aliyun/alibabacloud-oss-go-sdk-v2/oss"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/parts"
 )
 
 // sent is a part that arrived.
@@ -24,14 +20,13 @@ type sent struct {
 	crc    uint64
 }
 
-// large writes an object by a multipart upload, of which head are the pieces read so far.
-// Whatever goes wrong before the last request, the upload is aborted and nothing is visible.
-func (w *write) large(ctx context.Context, parts *parts, head ...[]byte) (store.Object, error) {
+// large writes an object by a multipart upload. Whatever goes wrong before the last request, the upload is aborted and nothing is visible.
+func (w *write) large(ctx context.Context, stream *parts.Stream) (store.Object, error) {
 	id, err := w.begin(ctx)
 	if err != nil {
 		return store.Object{}, err
 	}
-	all, err := w.send(ctx, id, parts, head)
+	all, err := w.send(ctx, id, stream)
 	if err != nil {
 		return store.Object{}, w.abandon(ctx, id, err)
 	}
@@ -55,76 +50,15 @@ func (w *write) begin(ctx context.Context) (id string, err error) {
 	return osssdk.ToString(out.UploadId), nil
 }
 
-// send uploads the pieces, several at once; one more buffer than requests lets the stream be
-// read while all of them are under way. It returns when none is any more.
-func (w *write) send(ctx context.Context, id string, parts *parts, head [][]byte) ([]sent, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	buffers := w.s.opts.ParallelParts + 1
-	free := make(chan []byte, buffers)
-	for range buffers - len(head) {
-		free <- nil // made when needed
-	}
-	var (
-		wg  sync.WaitGroup
-		mu  sync.Mutex
-		all []sent
-	)
-	slots := make(chan struct{}, w.s.opts.ParallelParts)
-	upload := func(number int32, buf []byte) {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			p, err := w.part(ctx, id, number, buf)
-			if err != nil {
-				cancel(fmt.Errorf("part %d: %w", number, err))
-				return
-			}
-			mu.Lock()
-			all = append(all, p)
-			mu.Unlock()
-			free <- buf
-		})
-	}
-	if err := w.pieces(ctx, parts, head, free, upload); err != nil {
-		cancel(err)
-	}
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(all, func(a, b sent) int { return cmp.Compare(a.number, b.number) })
-	return all, nil
+// send uploads the parts.
+func (w *write) send(ctx context.Context, id string, stream *parts.Stream) ([]sent, error) {
+	limits := parts.Limits{Parallel: w.s.opts.ParallelParts, Count: maxParts, What: "part"}
+	return parts.Send(ctx, stream, limits, func(ctx context.Context, number int, buf []byte) (sent, error) {
+		return w.part(ctx, id, int32(number), buf)
+	})
 }
 
-// pieces hands the stream piece by piece to upload, each in a buffer that is free.
-func (w *write) pieces(ctx context.Context, parts *parts, head [][]byte, free <-chan []byte, upload func(int32, []byte)) error {
-	for number := int32(1); ; number++ {
-		if len(head) > 0 {
-			upload(number, head[0])
-			head = head[1:]
-			continue
-		}
-		var buf []byte
-		select {
-		case buf = <-free:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		buf, err := parts.next(buf)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		case number > maxParts:
-			return fmt.Errorf("the object is larger than %d parts of %d bytes, raise --min-chunk-size", maxParts, parts.size)
-		}
-		upload(number, buf)
-	}
-}
-
-// part uploads one piece.
+// part uploads one part.
 func (w *write) part(ctx context.Context, id string, number int32, buf []byte) (sent, error) {
 	sum := contentMD5(buf)
 	out, err := w.s.client.UploadPart(ctx, &osssdk.UploadPartRequest{

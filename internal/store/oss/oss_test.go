@@ -52,28 +52,6 @@ func TestAnObjectThatTheServerAlteredFailsThePut(t *testing.T) {
 	isOneLine(t, err)
 }
 
-func TestADownloadThatIsNotWhatItsChecksumSaysIsNoticed(t *testing.T) {
-	for name, c := range map[string]struct {
-		crc  string
-		want bool
-	}{"right": {crcOf("content"), true}, "wrong": {crcOf("other"), false}} {
-		t.Run(name, func(t *testing.T) {
-			f := newFake(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-				w.Header().Set("x-oss-hash-crc64ecma", c.crc)
-				io.WriteString(w, "content")
-			})
-			r, err := f.open(t).Open(t.Context(), store.Version{Key: "k"}, 0, -1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			if _, err := io.ReadAll(r); (err == nil) != c.want {
-				t.Errorf("ReadAll = %v", err)
-			}
-		})
-	}
-}
-
 func TestAListingThatCannotBeTrustedIsAnError(t *testing.T) {
 	version := func(key string) string {
 		return "<Version><Key>" + key + "</Key><VersionId>null</VersionId><IsLatest>true</IsLatest><LastModified>2026-11-20T10:00:00.000Z</LastModified><Size>1</Size></Version>"

@@ -6,7 +6,6 @@ import (
 	"crypto/md5"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"hash/crc64"
 	"io"
@@ -18,6 +17,7 @@ import (
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/parts"
 )
 
 // Put implements store.Store. What fits into one part goes in one request, the rest as a
@@ -36,23 +36,14 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, opts store.
 	if err != nil {
 		return store.Object{}, err
 	}
-	parts := &parts{r: untilDone{ctx, body}, size: int(s.opts.PartSize)}
-	first, err := parts.next(nil)
-	if err != nil && !errors.Is(err, io.EOF) {
+	stream, err := parts.Begin(ctx, body, s.opts.PartSize)
+	if err != nil {
 		return store.Object{}, err
 	}
-	if len(first) < parts.size {
-		return w.small(ctx, first)
+	if all, fits := stream.Whole(); fits {
+		return w.small(ctx, all)
 	}
-	// Exactly one part, or the first of several: only reading on can tell.
-	second, err := parts.next(nil)
-	switch {
-	case errors.Is(err, io.EOF):
-		return w.small(ctx, first)
-	case err != nil:
-		return store.Object{}, err
-	}
-	return w.large(ctx, parts, first, second)
+	return w.large(ctx, stream)
 }
 
 // write is one new object on its way: what all requests that create it have in common.
@@ -127,57 +118,4 @@ func tagHeader(tags map[string]string) *string {
 		q.Set(k, v)
 	}
 	return osssdk.Ptr(strings.ReplaceAll(q.Encode(), "+", "%20"))
-}
-
-// parts cuts a stream into pieces of equal size.
-type parts struct {
-	r    io.Reader
-	size int
-}
-
-// next reads one piece into buf, or into a new one that grows as needed: most objects are
-// much smaller than a part. A piece that is not full is the last one; io.EOF means there is
-// none. Errors of the stream come wrapped, and never together with data.
-func (p *parts) next(buf []byte) ([]byte, error) {
-	if buf == nil {
-		buf = make([]byte, 0, min(p.size, 64<<10))
-	}
-	buf = buf[:0]
-	for len(buf) < p.size {
-		if len(buf) == cap(buf) {
-			grown := make([]byte, len(buf), min(p.size, 4*cap(buf)))
-			copy(grown, buf)
-			buf = grown
-		}
-		n, err := p.r.Read(buf[len(buf):min(cap(buf), p.size)])
-		buf = buf[:len(buf)+n]
-		switch {
-		case err == io.EOF && len(buf) > 0:
-			p.r = ended{}
-			return buf, nil
-		case err == io.EOF:
-			return nil, io.EOF
-		case err != nil:
-			return nil, fmt.Errorf("read the body: %w", err)
-		}
-	}
-	return buf, nil
-}
-
-// ended is a stream that has ended; the real one must not be read again after its EOF.
-type ended struct{}
-
-func (ended) Read([]byte) (int, error) { return 0, io.EOF }
-
-// untilDone ends a stream when its context does.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u untilDone) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.r.Read(p)
 }

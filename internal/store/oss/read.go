@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash"
 	"hash/crc64"
 	"io"
 	"math"
@@ -70,9 +69,6 @@ func (s *Store) open(ctx context.Context, v store.Version, off, n int64) (io.Rea
 		}
 		b.left = length
 	}
-	if off == 0 && n < 0 && osssdk.ToString(out.HashCRC64) != "" {
-		b.sum, b.want = crc64.New(ecma), *out.HashCRC64
-	}
 	return b, nil
 }
 
@@ -93,34 +89,29 @@ func (s *Store) nothing(ctx context.Context, v store.Version, off int64) (io.Rea
 	return http.NoBody, nil
 }
 
-// body is a download that knows how much must come and, of a whole one, with which checksum.
+// body is a download that knows how much must come.
 type body struct {
 	ctx  context.Context
 	s    *Store
 	what store.Version
 	rc   io.ReadCloser
 	left int64
-	sum  hash.Hash64 // nil: the checksum is not known
-	want string
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	if b.left == 0 {
-		return 0, b.end()
+		return 0, io.EOF
 	}
 	if int64(len(p)) > b.left {
 		p = p[:b.left]
 	}
 	n, err := b.rc.Read(p)
 	b.left -= int64(n)
-	if b.sum != nil {
-		b.sum.Write(p[:n])
-	}
 	switch {
 	case err == nil:
 		return n, nil
 	case errors.Is(err, io.EOF) && b.left == 0:
-		return n, b.end()
+		return n, io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return n, fmt.Errorf("read %s: %d bytes are missing: %w", b.what, b.left, io.ErrUnexpectedEOF)
 	case b.ctx.Err() != nil:
@@ -128,14 +119,6 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	// A broken connection is an early end as well, whatever it is called on the way.
 	return n, fmt.Errorf("read %s: %d bytes are missing: %w: %w", b.what, b.left, io.ErrUnexpectedEOF, b.s.classify(b.ctx, err))
-}
-
-// end is io.EOF, unless what came is not what the server has the checksum of.
-func (b *body) end() error {
-	if b.sum != nil && strconv.FormatUint(b.sum.Sum64(), 10) != b.want {
-		return fmt.Errorf("read %s: its CRC-64 is not %s, what arrived is not what was stored", b.what, b.want)
-	}
-	return io.EOF
 }
 
 func (b *body) Close() error { return b.rc.Close() }

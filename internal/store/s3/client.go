@@ -59,8 +59,8 @@ func connect(ctx context.Context, o Options) (*awss3.Client, *http.Client, error
 	return awss3.New(opts), httpClient, nil
 }
 
-// signBodies has the signature cover the SHA-256 of every body. Over TLS the SDK would leave
-// the body unsigned, but this is the one integrity check that every server makes.
+// signBodies has the signature cover the SHA-256 of bodies. Over TLS the SDK would leave them
+// unsigned, but this is the one integrity check that every server makes; see Store.unsigned.
 func signBodies(stack *middleware.Stack) error {
 	sha256 := &v4.ComputePayloadSHA256{}
 	_, err := stack.Finalize.Swap(sha256.ID(), sha256)

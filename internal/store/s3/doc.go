@@ -6,7 +6,7 @@
 // checksum, because S3 refuses a locked object without one and because a body must not be
 // believed to have arrived. What the server does not tell is unknown, never "unprotected".
 //
-// It does not create or configure buckets, does not read the environment except for the
+// Only [Admin] creates and configures buckets. It does not read the environment except for the
 // ambient credentials of the SDK, and does not retry across calls: the SDK repeats a single
 // request a few times, the rest is package retry's.
 package s3

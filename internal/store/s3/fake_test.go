@@ -73,10 +73,23 @@ func (r request) operation() string {
 
 func newFake(t *testing.T, handle http.HandlerFunc) *fake {
 	t.Helper()
+	f := unstarted(t, handle)
+	f.StartTLS()
+	return f
+}
+
+// newPlainFake is one without TLS.
+func newPlainFake(t *testing.T, handle http.HandlerFunc) *fake {
+	t.Helper()
+	f := unstarted(t, handle)
+	f.Start()
+	return f
+}
+
+func unstarted(t *testing.T, handle http.HandlerFunc) *fake {
 	f := &fake{name: "MinIO", versioning: "Enabled", handle: handle}
 	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(f.serve))
 	f.Config.ErrorLog = log.New(io.Discard, "", 0)
-	f.StartTLS()
 	t.Cleanup(func() {
 		f.CloseClientConnections()
 		f.Close()

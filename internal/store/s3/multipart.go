@@ -2,29 +2,25 @@ package s3
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/parts"
 )
 
-// large writes an object by a multipart upload, of which head are the pieces read so far.
-// Whatever goes wrong before the last request, the upload is aborted and nothing is visible.
-func (w *write) large(ctx context.Context, parts *parts, head ...[]byte) (store.Object, error) {
+// large writes an object by a multipart upload. Whatever goes wrong before the last request, the upload is aborted and nothing is visible.
+func (w *write) large(ctx context.Context, stream *parts.Stream) (store.Object, error) {
 	id, err := w.begin(ctx, !w.s.opts.LegacyChecksums)
 	if err != nil {
 		return store.Object{}, err
 	}
-	sent, size, err := w.send(ctx, id, parts, head)
+	sent, size, err := w.send(ctx, id, stream)
 	if err != nil {
 		return store.Object{}, w.abandon(ctx, id, err)
 	}
@@ -54,88 +50,29 @@ func (w *write) begin(ctx context.Context, checksums bool) (id string, err error
 	return aws.ToString(out.UploadId), nil
 }
 
-// send uploads the pieces, several at once; one more buffer than requests lets the stream be
-// read while all of them are under way. It returns when none is any more.
-func (w *write) send(ctx context.Context, id string, parts *parts, head [][]byte) (sent []types.CompletedPart, size int64, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	buffers := w.s.opts.ParallelParts + 1
-	free := make(chan []byte, buffers)
-	for range buffers - len(head) {
-		free <- nil // made when needed
-	}
-	var (
-		wg sync.WaitGroup
-		mu sync.Mutex
-	)
-	slots := make(chan struct{}, w.s.opts.ParallelParts)
-	upload := func(number int32, buf []byte) {
-		size += int64(len(buf))
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			part, err := w.part(ctx, id, number, buf)
-			if err != nil {
-				cancel(fmt.Errorf("part %d: %w", number, err))
-				return
-			}
-			mu.Lock()
-			sent = append(sent, part)
-			mu.Unlock()
-			free <- buf
-		})
-	}
-	readErr := w.pieces(ctx, parts, head, free, upload)
-	if readErr != nil {
-		cancel(readErr)
-	}
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return nil, 0, err
-	}
-	slices.SortFunc(sent, func(a, b types.CompletedPart) int { return cmp.Compare(*a.PartNumber, *b.PartNumber) })
-	return sent, size, nil
+// send uploads the parts, and tells the size of all of them.
+func (w *write) send(ctx context.Context, id string, stream *parts.Stream) (sent []types.CompletedPart, size int64, err error) {
+	limits := parts.Limits{Parallel: w.s.opts.ParallelParts, Count: maxParts, What: "part"}
+	var total atomic.Int64
+	sent, err = parts.Send(ctx, stream, limits, func(ctx context.Context, number int, buf []byte) (types.CompletedPart, error) {
+		total.Add(int64(len(buf)))
+		return w.part(ctx, id, int32(number), buf)
+	})
+	return sent, total.Load(), err
 }
 
-// pieces hands the stream piece by piece to upload, each in a buffer that is free.
-func (w *write) pieces(ctx context.Context, parts *parts, head [][]byte, free <-chan []byte, upload func(int32, []byte)) error {
-	for number := int32(1); ; number++ {
-		if number > maxParts {
-			return fmt.Errorf("the object is larger than %d parts of %d bytes, raise --min-chunk-size", maxParts, parts.size)
-		}
-		if len(head) > 0 {
-			upload(number, head[0])
-			head = head[1:]
-			continue
-		}
-		var buf []byte
-		select {
-		case buf = <-free:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		buf, err := parts.next(buf)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		upload(number, buf)
-	}
-}
-
-// part uploads one piece.
+// part uploads one part.
 func (w *write) part(ctx context.Context, id string, number int32, buf []byte) (types.CompletedPart, error) {
 	s, sum := w.s, w.s.checksum(buf)
 	out, err := s.client.UploadPart(ctx, &awss3.UploadPartInput{
 		Bucket: &s.opts.Bucket, Key: &w.key, UploadId: &id, PartNumber: &number, Body: bytes.NewReader(buf),
 		ChecksumAlgorithm: sum.algorithm, ChecksumCRC32: sum.crc32, ContentMD5: sum.md5,
 		SSECustomerAlgorithm: s.sse.algorithm, SSECustomerKey: s.sse.key, SSECustomerKeyMD5: s.sse.digest,
-	})
+	}, s.unsigned)
 	if err != nil {
 		return types.CompletedPart{}, s.classify(ctx, err)
 	}
+	s.confirm(sum, out.ChecksumCRC32)
 	return types.CompletedPart{PartNumber: &number, ETag: out.ETag, ChecksumCRC32: sum.crc32}, nil
 }
 

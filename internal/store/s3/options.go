@@ -146,6 +146,11 @@ func (o *Options) completeEndpoint() error {
 	return nil
 }
 
+// trusted says whether the connection is TLS with a verified certificate.
+func (o Options) trusted() bool {
+	return !o.InsecureSkipVerify && (o.Endpoint == "" || strings.HasPrefix(o.Endpoint, "https://"))
+}
+
 // ofAWS says whether the endpoint is one of AWS itself, private ones included.
 func (o Options) ofAWS() bool {
 	if o.Endpoint == "" {

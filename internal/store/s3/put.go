@@ -12,6 +12,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/parts"
 )
 
 // Put implements store.Store. What fits into one part goes in one request, the rest as a
@@ -33,23 +34,14 @@ func (s *Store) put(ctx context.Context, key string, body io.Reader, opts store.
 	if err := w.free(ctx); err != nil {
 		return store.Object{}, err
 	}
-	parts := &parts{r: untilDone{ctx, body}, size: int(s.opts.PartSize)}
-	first, err := parts.next(nil)
-	if err != nil && !errors.Is(err, io.EOF) {
+	stream, err := parts.Begin(ctx, body, s.opts.PartSize)
+	if err != nil {
 		return store.Object{}, err
 	}
-	if len(first) < parts.size {
-		return w.insist(ctx)(w.small(ctx, first))
+	if all, fits := stream.Whole(); fits {
+		return w.insist(ctx)(w.small(ctx, all))
 	}
-	// Exactly one part, or the first of several: only reading on can tell.
-	second, err := parts.next(nil)
-	switch {
-	case errors.Is(err, io.EOF):
-		return w.insist(ctx)(w.small(ctx, first))
-	case err != nil:
-		return store.Object{}, err
-	}
-	return w.insist(ctx)(w.large(ctx, parts, first, second))
+	return w.insist(ctx)(w.large(ctx, stream))
 }
 
 // write is one new object on its way: what all requests that create it have in common.
@@ -119,67 +111,15 @@ func (w *write) small(ctx context.Context, body []byte) (store.Object, error) {
 		ObjectLockMode: w.lock.mode, ObjectLockRetainUntilDate: w.lock.until, ObjectLockLegalHoldStatus: w.lock.hold,
 		Tagging: w.tags, Metadata: map[string]string{nonceKey: w.nonce},
 		SSECustomerAlgorithm: s.sse.algorithm, SSECustomerKey: s.sse.key, SSECustomerKeyMD5: s.sse.digest,
-	})
+	}, s.unsigned)
 	if err != nil {
 		return w.settle(ctx, int64(len(body)), err)
 	}
+	s.confirm(sum, out.ChecksumCRC32)
 	return w.object(out.VersionId, int64(len(body))), nil
 }
 
 // object describes what was written.
 func (w *write) object(id *string, size int64) store.Object {
 	return store.Object{Version: store.Version{Key: w.key, ID: w.s.idOf(id)}, Size: size, Latest: true}
-}
-
-// parts cuts a stream into pieces of equal size.
-type parts struct {
-	r    io.Reader
-	size int
-}
-
-// next reads one piece into buf, or into a new one that grows as needed: most objects are
-// much smaller than a part. A piece that is not full is the last one; io.EOF means there is
-// none. Errors of the stream come wrapped, and never together with data.
-func (p *parts) next(buf []byte) ([]byte, error) {
-	if buf == nil {
-		buf = make([]byte, 0, min(p.size, 64<<10))
-	}
-	buf = buf[:0]
-	for len(buf) < p.size {
-		if len(buf) == cap(buf) {
-			grown := make([]byte, len(buf), min(p.size, 4*cap(buf)))
-			copy(grown, buf)
-			buf = grown
-		}
-		n, err := p.r.Read(buf[len(buf):min(cap(buf), p.size)])
-		buf = buf[:len(buf)+n]
-		switch {
-		case err == io.EOF && len(buf) > 0:
-			p.r = ended{}
-			return buf, nil
-		case err == io.EOF:
-			return nil, io.EOF
-		case err != nil:
-			return nil, fmt.Errorf("read the body: %w", err)
-		}
-	}
-	return buf, nil
-}
-
-// ended is a stream that has ended; the real one must not be read again after its EOF.
-type ended struct{}
-
-func (ended) Read([]byte) (int, error) { return 0, io.EOF }
-
-// untilDone ends a stream when its context does.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u untilDone) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.r.Read(p)
 }

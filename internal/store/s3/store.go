@@ -33,6 +33,9 @@ type Store struct {
 	lockUnknown bool
 	// tagsReadable: this identity has been seen to read tags, hence no tag count means no tags.
 	tagsReadable atomic.Bool
+	// trusted: TLS with a verified certificate. verifies: the server was last seen to verify checksums.
+	trusted  bool
+	verifies atomic.Bool
 }
 
 var _ interface {
@@ -58,7 +61,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	o.Region = client.Options().Region
-	s := &Store{opts: o, client: client, http: httpClient, sse: newSSE(o)}
+	s := &Store{opts: o, client: client, http: httpClient, sse: newSSE(o), trusted: o.trusted()}
 	s.caps = store.Capabilities{Provider: o.Provider, Location: o.location(), Tags: true}
 	if err := s.discover(ctx); err != nil {
 		s.CloseIdle()

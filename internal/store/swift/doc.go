@@ -19,7 +19,7 @@
 //     on its own and never look like a snapshot.
 //
 // Swift's listings are updated with delay when the cluster is under load, so an object may be
-// listed late. This package does not create or configure containers, does not read the
+// listed late. Only [Admin] creates containers. This package does not read the
 // environment, and does not retry across calls: a single request is repeated a few times, the
 // rest is package retry's.
 package swift

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	swiftsdk "github.com/ncw/swift/v2"
@@ -19,8 +18,8 @@ type session struct {
 	version authVersion
 	http    *http.Client
 
-	mu      sync.Mutex
-	creds   Credentials // that the token was had with
+	turn    chan struct{} // holds one element while somebody looks at, or renews, what follows
+	creds   Credentials   // that the token was had with
 	current token
 }
 
@@ -41,8 +40,12 @@ func (se *session) token(ctx context.Context, rejected string) (token, error) {
 	if err != nil {
 		return token{}, &credentialsError{err}
 	}
-	se.mu.Lock()
-	defer se.mu.Unlock()
+	select {
+	case se.turn <- struct{}{}:
+		defer func() { <-se.turn }()
+	case <-ctx.Done(): // whoever renews it may wait for a server that does not answer
+		return token{}, ctx.Err()
+	}
 	if se.creds == creds && se.current.valid() && se.current.value != rejected {
 		return se.current, nil
 	}

@@ -1,6 +1,7 @@
 package swift_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -196,5 +197,43 @@ func TestAnswersAreClassified(t *testing.T) {
 			err = s.List(t.Context(), "", func(store.Object) error { return nil })
 			wants(t, "List", err, want)
 		})
+	}
+}
+
+func TestWaitingForAnotherCallersTokenEndsWithTheContext(t *testing.T) {
+	f := newFake(t)
+	asked, release := make(chan struct{}), make(chan struct{})
+	renewing := false
+	f.keystone = func(map[string]any) int {
+		if renewing {
+			close(asked)
+			<-release
+		}
+		return http.StatusCreated
+	}
+	who := person
+	o := f.keystoneOptions(f.container(t), person)
+	o.Credentials = func() (swift.Credentials, error) { return who, nil }
+	s := open(t, o)
+	renewing, who.Password = true, "rotated"
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.Put(t.Context(), "first", strings.NewReader("x"), store.PutOptions{})
+		first <- err
+	}()
+	<-asked // the first caller waits for Keystone
+	ctx, cancel := context.WithCancel(t.Context())
+	second := make(chan error, 1)
+	go func() {
+		_, err := s.Put(ctx, "second", strings.NewReader("x"), store.PutOptions{})
+		second <- err
+	}()
+	cancel()
+	if err := <-second; !errors.Is(err, context.Canceled) {
+		t.Errorf("the second caller got %v", err)
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Error(err)
 	}
 }

@@ -34,6 +34,19 @@ var _ interface {
 // server cannot be reached; an identity that may not ask about the container may still be
 // able to use it.
 func New(ctx context.Context, o Options) (*Store, error) {
+	s, err := newStore(o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.container(ctx); err != nil && !errors.Is(err, store.ErrForbidden) {
+		s.CloseIdle()
+		return nil, fmt.Errorf("open %s: %w", s.caps.Location, err)
+	}
+	return s, nil
+}
+
+// newStore makes one and asks nothing yet.
+func newStore(o Options) (*Store, error) {
 	o, version, err := o.complete()
 	if err != nil {
 		return nil, err
@@ -42,14 +55,10 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Swift: %w", err)
 	}
-	s := &Store{opts: o, http: client, session: &session{opts: o, version: version, http: client}}
+	s := &Store{opts: o, http: client, session: &session{opts: o, version: version, http: client, turn: make(chan struct{}, 1)}}
 	s.caps = store.Capabilities{
 		Provider: "Swift", Location: o.location(), InlineRetention: true,
 		ConditionalPut: o.ConditionalPut != nil && *o.ConditionalPut,
-	}
-	if _, err := s.container(ctx); err != nil && !errors.Is(err, store.ErrForbidden) {
-		s.CloseIdle()
-		return nil, fmt.Errorf("open %s: %w", s.caps.Location, err)
 	}
 	return s, nil
 }

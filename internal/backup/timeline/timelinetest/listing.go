@@ -33,7 +33,7 @@ const Prefix = "p"
 //	size=BYTES digest=LETTERS           of the stored bytes; 10 bytes and nothing known by default
 //	marker hidden excluded latest       flags
 //	told-size=BYTES told-digest=LETTERS what the manifest says; size and digest (or "d") by default
-//	last=REV lineage=ID parent=ID fork=REV earliest=SECOND latest=SECOND previous=LETTERS is=NAME compacted=REV
+//	last=REV lineage=ID parent=ID fork=REV cluster=ID earliest=SECOND latest=SECOND previous=LETTERS is=NAME compacted=REV suspect=WHY made-of=NAME
 //	unreadable                          of a manifest
 func ParseListing(lines []string) (timeline.Listing, error) {
 	var l timeline.Listing
@@ -169,6 +169,8 @@ func parseWords(key snapshot.Key, words []string) (o timeline.Object, m snapshot
 			m.Lineage.Parent = snapshot.LineageID(value)
 		case "fork":
 			m.Lineage.Fork = snapshot.Revision(number)
+		case "cluster":
+			m.ClusterID = uint64(number)
 		case "earliest":
 			m.Earliest = Second(value)
 		case "latest":
@@ -177,6 +179,10 @@ func parseWords(key snapshot.Key, words []string) (o timeline.Object, m snapshot
 			m.HashKV = &snapshot.HashKV{Revision: key.Name.Last, CompactRevision: snapshot.Revision(number)}
 		case "previous":
 			m.Previous = Digest(value)
+		case "made-of":
+			m.CompactedFrom = value
+		case "suspect":
+			m.Suspect = value
 		case "is":
 			m.Snapshot = value
 		default:

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"os"
 	"sort"
 
@@ -81,6 +82,15 @@ func (r *Reader) Close() error {
 
 // Size is the length of the file in bytes.
 func (r *Reader) Size() int64 { return int64(len(r.data)) }
+
+// Name is the path the file was opened with.
+func (r *Reader) Name() string { return r.file.Name() }
+
+// read reads bytes of the file without the mapping, for the sake of reading.
+func (r *Reader) read(off, n int64) error {
+	_, err := io.Copy(io.Discard, io.NewSectionReader(r.file, off, n))
+	return err
+}
 
 // PageSize is the size of a page in bytes.
 func (r *Reader) PageSize() int { return r.pageSize }
@@ -191,6 +201,33 @@ func leaf(p []byte, i int) (key, value []byte, flags uint32, ok bool) {
 	return p[start:mid:mid], p[mid:end:end], le.Uint32(p[at:]), true
 }
 
+// misplaced is the first of the n elements of a page whose content does not lie where it has to, or
+// -1: behind the elements, one content after the other, without a gap. So elements that a page says
+// it has and has not are found, and those that it has and does not tell of.
+func misplaced(p []byte, n int, span func(e []byte) (offset, size uint64)) int {
+	next := uint64(pageHeader + n*element)
+	for i := range n {
+		at := pageHeader + i*element
+		if at+element > len(p) {
+			return i
+		}
+		offset, size := span(p[at:])
+		if uint64(at)+offset != next {
+			return i
+		}
+		next += size
+	}
+	return -1
+}
+
+func branchSpan(e []byte) (offset, size uint64) {
+	return uint64(le.Uint32(e)), uint64(le.Uint32(e[4:]))
+}
+
+func leafSpan(e []byte) (offset, size uint64) {
+	return uint64(le.Uint32(e[4:])), uint64(le.Uint32(e[8:])) + uint64(le.Uint32(e[12:]))
+}
+
 // Each calls fn for every record with a key of at least from, in order; nil is the beginning.
 // An error of fn ends the walk and is returned as it is.
 func (b Bucket) Each(from []byte, fn func(k, v []byte) error) error {
@@ -287,11 +324,11 @@ func (r *Reader) walkPage(id uint64, depth int, w walkOptions, low, high []byte,
 	n := int(le.Uint16(p[10:]))
 	switch flags := le.Uint16(p[8:]); flags {
 	case leafPage:
-		if err := r.walkLeaf(p, id, w, last, fn); err != nil {
-			return err
+		if n == 0 && depth > 0 {
+			return fmt.Errorf("%w: page %d: empty leaf", ErrCorrupt, id)
 		}
-		if n == 0 {
-			return nil
+		if err := r.walkLeaf(p, id, w, last, fn); err != nil || n == 0 {
+			return err
 		}
 		first, _, _, _ := leaf(p, 0)
 		final, _, _, _ := leaf(p, n-1)
@@ -302,6 +339,9 @@ func (r *Reader) walkPage(id uint64, depth int, w walkOptions, low, high []byte,
 	case branchPage:
 		if n == 0 {
 			return fmt.Errorf("%w: page %d: empty branch", ErrCorrupt, id)
+		}
+		if i := misplaced(p, n, branchSpan); i >= 0 {
+			return fmt.Errorf("%w: page %d: element %d is not where it has to be", ErrCorrupt, id, i)
 		}
 		start := 0
 		if w.from != nil { // the last child that begins at or before from
@@ -338,6 +378,9 @@ func (r *Reader) walkLeaf(p []byte, id uint64, w walkOptions, last *[]byte, fn f
 		return fmt.Errorf("%w: inline bucket of %d bytes", ErrCorrupt, len(p))
 	}
 	n := int(le.Uint16(p[10:]))
+	if i := misplaced(p, n, leafSpan); i >= 0 {
+		return fmt.Errorf("%w: page %d: element %d is not where it has to be", ErrCorrupt, id, i)
+	}
 	for i := range n {
 		k, v, flags, ok := leaf(p, i)
 		switch {

@@ -1,0 +1,290 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"druid.internal/druid/internal/agent/backup"
+	"druid.internal/druid/internal/agent/bucket"
+	"druid.internal/druid/internal/agent/initialize"
+	"druid.internal/druid/internal/agent/memberconf"
+	"druid.internal/druid/internal/agent/serve"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/snapshotter"
+	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/etcd/datadir"
+)
+
+// assemble makes everything that runs. Nothing does yet.
+func (s *sidecar) assemble() (tasks []task, err error) {
+	if s.backup, err = s.backups(); err != nil {
+		return nil, err
+	}
+	s.initializer()
+	if tasks, err = s.upkeepers(); err != nil {
+		return nil, err
+	}
+	server, err := s.server()
+	if err != nil {
+		return nil, err
+	}
+	follower := &follower{etcd: s.status, list: s.list, board: s.board, machine: s.machine, restart: s.wrapper.restart, healthy: s.forget, restored: s.metrics.Restored, log: s.Log,
+		interval: min(s.Config.LeaderElection.ReelectionPeriod.D(), followInterval), timeout: min(s.Config.LeaderElection.EtcdConnectionTimeout.D(), followTimeout)}
+	room := &room{of: func() (uint64, uint64, error) { return datadir.Room(filepath.Dir(s.templates.get().DataDir())) }, board: s.board, log: s.Log}
+	room.look() // before anybody is told that there is some
+	tasks = append(tasks, server.Run, follower.run, room.run, s.changed, s.outsideChanged, func(ctx context.Context) error {
+		_ = s.machine.Run(ctx) // the cause of ctx's end, which everybody knows
+		return nil
+	})
+	if s.backup != nil {
+		tasks = append(tasks, s.backup.Run)
+	}
+	if s.Report != nil {
+		tasks = append(tasks, func(ctx context.Context) error { return s.Report(ctx, s.board, s.metrics) })
+	}
+	return tasks, nil
+}
+
+// initializer makes the machine that prepares the data directory.
+func (s *sidecar) initializer() {
+	dir := s.templates.get().DataDir()
+	s.data = condemnable(initialize.DirectoryOf(dir, s.Guard, time.Now), dir, s.refuted)
+	o := initialize.Options{
+		Name: s.Member, Template: func() (*memberconf.Template, error) { return memberconf.Load(s.Options.Template) },
+		Directory: s.data, Journals: initialize.FileJournal(dir), Others: s.asker, Board: s.board, Log: s.Log, Outside: s.outside.facts,
+		Validated: s.metrics.Validated, LearnerAdded: s.metrics.LearnerAdded,
+	}
+	if s.Store.Open != nil {
+		r := restoration{Store: s.Store.Open, Config: s.Config, Metrics: s.metrics, Log: s.Log}
+		o.Restore = r.run
+		o.Backup = func(ctx context.Context, own datadir.Inspection) (initialize.Backup, error) {
+			return s.bucket(ctx, dir, own)
+		}
+	}
+	s.machine = initialize.New(o)
+	s.started = startedFile(filepath.Join(filepath.Dir(dir), "druid-started.json"))
+	urls := s.started.read()
+	s.board.Update(func(m *agentapi.Member) { m.PeerURLs = urls })
+}
+
+// bucket tells what the own data are to the backups.
+func (s *sidecar) bucket(ctx context.Context, dir string, data datadir.Inspection) (initialize.Backup, error) {
+	st, err := s.Store.Open(ctx)
+	if err != nil {
+		return initialize.Backup{}, err
+	}
+	f, err := bucket.Look(ctx, st, s.Config.Store.Prefix, ownOf(dir, data, int64(s.Config.Restoration.MemoryLimit)))
+	switch {
+	case err != nil:
+		return initialize.Backup{}, err
+	case f.Empty:
+		return initialize.Backup{State: initialize.BackupNone}, nil
+	}
+	return backupOf(f), nil
+}
+
+// backupOf is what decisions need of what a bucket tells. Latest is not Newest: nothing may be
+// replaced by what cannot be restored.
+func backupOf(f bucket.Facts) initialize.Backup {
+	b := initialize.Backup{State: initialize.BackupExists, Latest: f.Reach, Uploaded: f.Newest, Why: f.Why}
+	if f.Broken != nil {
+		b.Broken = f.Broken.Error()
+	}
+	b.Relation = map[bucket.Relation]initialize.Relation{
+		bucket.Same: initialize.RelationSame, bucket.Other: initialize.RelationOther, bucket.Unknown: initialize.RelationUnknown,
+	}[f.Relation]
+	return b
+}
+
+// ownOf is what a bucket is compared with; nil: there are no data, or nothing is left that says
+// whose they were. The hash of the key space is computed only where nothing beside good data says
+// which history they are.
+func ownOf(dir string, data datadir.Inspection, memory int64) *bucket.Own {
+	if data.State != datadir.Valid && data.State != datadir.Invalid || data.Lineage == nil && data.ClusterID == 0 {
+		return nil
+	}
+	own := &bucket.Own{ClusterID: data.ClusterID}
+	if data.Lineage != nil {
+		own.Lineage = &data.Lineage.Lineage
+		return own
+	}
+	if data.State == datadir.Invalid {
+		return own
+	}
+	own.HashAt = func(ctx context.Context, at snapshot.Revision) (snapshot.HashKV, error) {
+		db, err := datadir.OpenDir(dir)
+		if err != nil {
+			return snapshot.HashKV{}, err
+		}
+		defer db.Close()
+		h, _, err := db.HashKV(ctx, at, memory, "")
+		return h, err
+	}
+	return own
+}
+
+// backups is what is done about backups; nil without a store.
+func (s *sidecar) backups() (*backup.Leader, error) {
+	if s.Store.Open == nil {
+		return nil, nil
+	}
+	o, err := s.backupConfig()
+	if err != nil {
+		return nil, err
+	}
+	return backup.New(o)
+}
+
+func (s *sidecar) backupConfig() (backup.Config, error) {
+	c, t := s.Config, s.templates.get()
+	local := c.Etcd.Endpoints[0]
+	snapshots := snapshotter.Config{
+		Data: snapshotter.DataDir(t.DataDir()), Format: codec.Format(c.Snapshotter.SnapshotFormat), DeltaPeriod: c.Snapshotter.DeltaSnapshotPeriod.D(),
+		DeltaLimit: int64(c.Snapshotter.DeltaSnapshotMemoryLimit), SpillDir: c.Store.TempDir, StreamTimeout: c.Etcd.SnapshotTimeout.D(),
+		Owner: c.Owner, OwnerNote: "the sidecar of " + s.Member, TakeOver: c.Snapshotter.TakeOver,
+		Retry:  snapshotter.Backoff{Max: c.Backoff.ThresholdTime.D(), Multiply: c.Backoff.Multiplier},
+		Writer: s.Writer, Metrics: snapshotter.NewMetrics(s.registry),
+	}
+	if snapshots.DeltaPeriod < time.Second {
+		snapshots.DeltaPeriod = 0 // as the original: below a second means no deltas
+		s.Log.Warn("no deltas are taken: deltaSnapshotPeriod is below one second")
+	}
+	snapshots.Compression = packing(c.Compression.Enabled, c.Compression.Policy)
+	snapshots.DeltaCompression = snapshots.Compression
+	if c.Snapshotter.FullSchedule != "" {
+		schedule, err := snapshotter.ParseSchedule(c.Snapshotter.FullSchedule)
+		if err != nil {
+			return backup.Config{}, err
+		}
+		snapshots.Schedule = schedule
+	}
+	method, err := retention.ParseMethod(c.Snapshotter.GarbageCollectionPolicy)
+	if err != nil {
+		return backup.Config{}, err
+	}
+	policy := retention.Policy{Method: method, DeltaRetention: c.Snapshotter.DeltaSnapshotRetentionPeriod.D()}
+	if method == retention.LimitBased {
+		policy.MaxBackups = c.Snapshotter.MaxBackups
+	}
+	o := backup.Config{
+		Local: backup.LocalOf(s.own, local), Voters: backup.VotersOf(s.own, s.outside.has), Store: s.Store, Prefix: c.Store.Prefix, Snapshots: snapshots,
+		Policy: policy, CollectEvery: c.Snapshotter.GarbageCollectionPeriod.D(), VerifyEvery: c.Snapshotter.VerificationPeriod.D(), LookTimeout: c.LeaderElection.EtcdConnectionTimeout.D(),
+		ScratchDir: c.Store.TempDir, ReplayMemory: int64(c.Restoration.MemoryLimit), Update: s.board.Update, Metrics: s.metrics, Log: s.Log,
+	}
+	if s.Second.Open != nil {
+		o.Second = &backup.Secondary{Source: s.Second, Prefix: c.Secondary.StoreConfig.Prefix, Every: c.Secondary.SyncPeriod.D(),
+			Record: filepath.Join(filepath.Dir(t.DataDir()), "druid-secondary.json")}
+	}
+	return o, nil
+}
+
+func packing(on bool, policy string) snapshot.Compression {
+	if !on {
+		return snapshot.None
+	}
+	return map[string]snapshot.Compression{"zstd": snapshot.Zstd, "gzip": snapshot.Gzip, "zlib": snapshot.Zlib, "lzw": snapshot.LZW}[policy] // checked with the configuration
+}
+
+// server is the HTTP interface.
+func (s *sidecar) server() (*serve.Server, error) {
+	c := s.Config.Server
+	where := whereabouts{etcd: s.status, list: s.own.Members, base: s.asker.Base, outside: s.outside.has}
+	h := serve.Handlers{
+		InitStart:       func(mode agentapi.ValidationMode) error { s.machine.Start(mode); return nil },
+		InitAcknowledge: func() error { s.machine.Acknowledge(); return nil },
+		InitStatus:      s.machine.Status, Config: s.configure,
+		Healthy: s.healthy, Member: s.member, Operations: s.operations,
+		Metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}),
+		Defragment: func(context.Context) (agentapi.Operation, error) {
+			return s.defragmenter.Request(), nil
+		},
+		Leader: where.leader,
+	}
+	if b := s.backup; b != nil {
+		h.Full, h.Delta, h.Latest, h.Timeline = b.Full, b.Delta, b.Latest, b.Timeline
+		h.Verify, h.Compact = b.Verify, b.Compact
+	}
+	return serve.New(serve.Options{
+		Address: net.JoinHostPort(c.Address, strconv.Itoa(c.Port)), CertFile: c.CertFile, KeyFile: c.KeyFile, ClientCAFile: c.ClientCAFile, TokenFile: c.TokenFile,
+		OpenToAll: c.AllowUnauthenticated, Profiling: c.EnableProfiling, Leader: s.credentials(), Log: s.Log,
+	}, h)
+}
+
+// configure hands out the configuration with which etcd is started, and remembers its peer URLs.
+func (s *sidecar) configure(ctx context.Context) ([]byte, error) {
+	b, err := s.machine.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	urls, err := advertised(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.started.write(urls); err != nil {
+		return nil, err
+	}
+	s.board.Update(func(m *agentapi.Member) { m.PeerURLs = urls })
+	s.promoter.Anew()
+	return b, nil
+}
+
+// member is everything that is known.
+func (s *sidecar) member() agentapi.Member {
+	m := s.board.Get()
+	m.Initialization = s.machine.Status()
+	return m
+}
+
+// healthy is what probes are told: etcd answers and belongs to a cluster with a leader.
+func (s *sidecar) healthy() bool {
+	e := s.board.Get().Etcd
+	return e != nil && e.Leader != ""
+}
+
+func (s *sidecar) operations() []agentapi.Operation {
+	var all []agentapi.Operation
+	if s.backup != nil {
+		all = append(all, s.backup.Operations()...)
+	}
+	if d := s.defragmenter.Operation(); d != nil {
+		all = append(all, *d)
+	}
+	if r := s.board.Get().LastRestoration; r != nil {
+		all = append(all, agentapi.Operation{Kind: "restore", Status: r.Status, Start: r.Start, End: r.End, Phase: r.Phase, Done: r.Done, Total: r.Total, Message: r.Message})
+	}
+	return all
+}
+
+// forget removes data that were set aside: the member is healthy without them.
+func (s *sidecar) forget() {
+	gone, err := datadir.Forget(s.templates.get().DataDir())
+	for _, path := range gone {
+		s.Log.Info("removed the data that were set aside: the member is healthy", "path", path)
+	}
+	if err != nil {
+		s.Log.Warn("data that were set aside are still there", "error", err)
+	}
+}
+
+// changed follows a new etcd configuration file.
+func (s *sidecar) changed(ctx context.Context) error {
+	return s.templates.run(ctx, s.follow)
+}
+
+// outsideChanged follows the cluster outside.
+func (s *sidecar) outsideChanged(ctx context.Context) error {
+	return s.outside.run(ctx, func() { s.follow(s.templates.get()) })
+}
+
+func (s *sidecar) follow(t *memberconf.Template) {
+	if err := s.etcd.follow(t); err != nil {
+		s.Log.Error("the members of the new configuration cannot be reached", "error", err)
+	}
+}

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"druid.internal/druid/internal/agent/bucket"
+	"druid.internal/druid/internal/agent/config"
+	"druid.internal/druid/internal/agent/initialize"
+	"druid.internal/druid/internal/agent/metrics"
+	"druid.internal/druid/internal/agent/status"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/storetest"
+)
+
+func TestDamagedDataStillSayWhoseTheyWere(t *testing.T) {
+	lineage := &datadir.Identity{Lineage: snapshot.Lineage{ID: "a"}}
+	for name, c := range map[string]struct {
+		data         datadir.Inspection
+		known, named bool // what the bucket is compared with; it has a name
+		hashed       bool // the content is compared if need be
+	}{
+		"good, named":             {datadir.Inspection{State: datadir.Valid, ClusterID: 1, Lineage: lineage}, true, true, false},
+		"good, without a name":    {datadir.Inspection{State: datadir.Valid, ClusterID: 1}, true, false, true},
+		"damaged, named":          {datadir.Inspection{State: datadir.Invalid, Lineage: lineage}, true, true, false},
+		"damaged, without a name": {datadir.Inspection{State: datadir.Invalid, ClusterID: 1}, true, false, false},
+		"damaged beyond telling":  {datadir.Inspection{State: datadir.Invalid}, false, false, false},
+		"nothing":                 {datadir.Inspection{State: datadir.Missing}, false, false, false},
+		"no client wrote to them": {datadir.Inspection{State: datadir.Blank, ClusterID: 1}, false, false, false},
+	} {
+		own := ownOf(t.TempDir(), c.data, 1<<20)
+		if (own != nil) != c.known || own != nil && ((own.Lineage != nil) != c.named || (own.HashAt != nil) != c.hashed) {
+			t.Errorf("%s: %+v", name, own)
+		}
+	}
+}
+
+func TestWhatTheBucketTellsReachesTheDecision(t *testing.T) {
+	for name, c := range map[string]struct {
+		facts bucket.Facts
+		want  initialize.Backup
+	}{
+		"backups that can be restored": {bucket.Facts{Newest: 9, Reach: 9, Relation: bucket.Same, Why: "so"},
+			initialize.Backup{State: initialize.BackupExists, Latest: 9, Uploaded: 9, Relation: initialize.RelationSame, Why: "so"}},
+		"backups that cannot": {bucket.Facts{Newest: 9, Broken: errors.New("missing 3-4"), Relation: bucket.Unknown},
+			initialize.Backup{State: initialize.BackupExists, Uploaded: 9, Broken: "missing 3-4", Relation: initialize.RelationUnknown}},
+	} {
+		if diff := cmp.Diff(c.want, backupOf(c.facts)); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+// The period of proofs was never handed on, so the time of a restore was never measured.
+func TestThePeriodsOfTheConfigurationAreThoseOfTheBackups(t *testing.T) {
+	dir := t.TempDir()
+	template := filepath.Join(dir, "etcd.yaml")
+	if err := os.WriteFile(template, []byte("data-dir: "+dir+"/new.etcd\ninitial-cluster: a=http://127.0.0.1:1\nadvertise-client-urls: {a: http://127.0.0.1:2}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &sidecar{registry: prometheus.NewRegistry(), metrics: metrics.New(nil, nil), board: status.New("a", time.Now, nil)}
+	s.Member, s.Config, s.Log = "a", config.Defaults(), slog.New(slog.DiscardHandler)
+	s.Store.Open = func(context.Context) (store.Store, error) { return storetest.NewMemory(storetest.S3Like()), nil }
+	var err error
+	if s.templates, err = openTemplates(template, s.Log); err != nil {
+		t.Fatal(err)
+	}
+	s.Config.Snapshotter.VerificationPeriod = config.Duration(5 * time.Hour)
+	s.Config.Snapshotter.GarbageCollectionPeriod = config.Duration(7 * time.Minute)
+	got, err := s.backupConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.VerifyEvery != 5*time.Hour || got.CollectEvery != 7*time.Minute || got.Snapshots.DeltaPeriod != 20*time.Second {
+		t.Errorf("proofs every %s, collections every %s, deltas every %s", got.VerifyEvery, got.CollectEvery, got.Snapshots.DeltaPeriod)
+	}
+}
+
+func TestWhoIsToldOfTheMemberIsGivenItsBoardAndEndsWithTheSidecar(t *testing.T) {
+	dir := t.TempDir()
+	template := filepath.Join(dir, "etcd.yaml")
+	if err := os.WriteFile(template, []byte("data-dir: "+dir+"/new.etcd\ninitial-cluster: a=http://127.0.0.1:1\nadvertise-client-urls: {a: http://127.0.0.1:2}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config.Defaults()
+	c.Server.Port, c.Server.Address, c.Server.AllowUnauthenticated = 0, "127.0.0.1", true
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	told := ""
+	err := Run(ctx, Options{Config: c, Member: "a", Template: template, Log: slog.New(slog.DiscardHandler),
+		Report: func(ctx context.Context, b *status.Board, m *metrics.Catalogue) error {
+			told = b.Get().Name
+			m.Answered("lease", "ok") // which there is
+			stop()
+			<-ctx.Done()
+			return nil
+		}})
+	if err != nil || told != "a" {
+		t.Errorf("it ended with %v, and %q was told of", err, told)
+	}
+}

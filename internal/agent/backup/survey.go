@@ -1,0 +1,194 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/store"
+)
+
+// finding is what a survey found about the newest lineage.
+type finding struct {
+	gaps int // ranges of revisions that are missing
+	// contenders are other clusters that write to the prefix; contest names one, and what to do.
+	contenders int
+	contest    string
+	until      time.Time // earliest end among the locks of the newest chain; zero: something is not locked
+	bucket     agentapi.Bucket
+}
+
+// mostTold is how many findings, and how many names, are told of each kind.
+const mostTold = 10
+
+// tampering are the codes of what no writer of ours and no store does by itself.
+var tampering = []timeline.Code{
+	timeline.Versions, timeline.Marker, timeline.Hidden, timeline.Gone, timeline.ForeignObject, timeline.DigestMismatch,
+	timeline.HeaderMismatch, timeline.MissingSnapshot, timeline.BadManifest, timeline.ManyManifests,
+}
+
+// describeBucket is what a catalog says about the lineage of which the newest chain is so protected.
+func describeBucket(t timeline.Timeline, own timeline.Lineage, protection immutability.Summary, now time.Time) agentapi.Bucket {
+	b := agentapi.Bucket{LookedAt: now.UTC(), Level: protection.Mode.String(), Protection: protection.String()}
+	if protection.Protected() && !protection.Until.IsZero() {
+		until := protection.Until.UTC()
+		b.Until = &until
+	}
+	if windows := own.Windows(); len(windows) > 0 {
+		first, last := windows[0], windows[len(windows)-1]
+		b.First = &agentapi.Restorable{Time: first.FromTime.UTC(), Revision: int64(first.From)}
+		b.Last = &agentapi.Restorable{Time: last.ToTime.UTC(), Revision: int64(last.To)}
+	}
+	for _, f := range t.Findings {
+		if !slices.Contains(tampering, f.Code) {
+			continue
+		}
+		if b.TamperingCount++; b.TamperingCount <= mostTold {
+			b.Tampering = append(b.Tampering, agentapi.Tampering{Code: string(f.Code), Text: f.Text})
+		}
+	}
+	for _, l := range t.Lineages {
+		for _, s := range l.Snapshots {
+			if !s.Excluded {
+				continue
+			}
+			if b.ExcludedCount++; b.ExcludedCount <= mostTold {
+				b.Excluded = append(b.Excluded, s.Name().String())
+			}
+		}
+	}
+	return b
+}
+
+// requests bounds the small requests a sidecar has under way at a time for one purpose.
+const requests = 4
+
+// read is everything below the prefix.
+func (l *Leader) read(ctx context.Context) (*catalog.Catalog, error) {
+	if err := l.store.ready(ctx); err != nil {
+		return nil, err
+	}
+	return catalog.Read(ctx, l.store, l.cfg.Prefix, catalog.Options{Parallel: requests})
+}
+
+// survey looks through the bucket for what the metrics tell.
+func (t *term) survey(ctx context.Context) error {
+	standing, err := t.ours()
+	if err != nil {
+		return err
+	}
+	if standing.LastFull == nil {
+		return errNotYet // there is nothing to protect before the first full
+	}
+	cat, err := t.read(ctx)
+	if err != nil {
+		return err
+	}
+	var f finding
+	for _, found := range cat.Timeline.Findings {
+		if found.Lineage == standing.Lineage && (found.Code == timeline.Gap || found.Code == timeline.Hole) {
+			f.gaps++
+		}
+	}
+	f.contest, f.contenders = contest(cat.Timeline, standing.Lineage)
+	protection := immutability.Summary{Mode: immutability.ModeNone}
+	var reach snapshot.Revision // what can be restored
+	own, known := cat.Timeline.Lineage(standing.Lineage)
+	if known {
+		if chain, ok := own.NewestChain(); ok {
+			reach = chain.End
+			locks, clock, err := t.locks(ctx, cat, objectsOf(chain))
+			if err != nil {
+				return err
+			}
+			protection = immutability.Summarize(locks, clock)
+		}
+	}
+	if protection.Protected() {
+		f.until = protection.Until
+	}
+	f.bucket = describeBucket(cat.Timeline, own, protection, t.cfg.Now())
+	if now := standing.Uploaded(); reach < now {
+		f.gaps = max(f.gaps, 1)
+		t.remedy(ctx, reach, now)
+	}
+	t.mu.Lock()
+	t.found = &f
+	t.mu.Unlock()
+	if f.contest != "" {
+		t.log.Error("the prefix has two writers", "message", f.contest)
+	}
+	t.log.Info("looked through the bucket", "objects", cat.Objects.Len(), "gaps", f.gaps, "protection", protection.String())
+	return nil
+}
+
+// contest tells of other clusters that write to the prefix, and how many they are.
+func contest(t timeline.Timeline, own snapshot.LineageID) (string, int) {
+	others := t.Contenders(own)
+	if len(others) == 0 {
+		return "", 0
+	}
+	o := others[0]
+	return fmt.Sprintf("cluster %x writes to the same prefix, too (%s, the last at %s): after a loss of all data nothing is restored by itself; stop one of the clusters, or give it a prefix and an owner of its own",
+		o.Cluster(), timeline.Title(o.ID), o.LastWrite().Format(time.RFC3339)), len(others)
+}
+
+// remedy takes a full, because what was uploaded up to a revision is not there any more, or cannot
+// be restored: somebody deleted or hid it, or the store lost it.
+func (t *term) remedy(ctx context.Context, reach, uploaded snapshot.Revision) {
+	t.log.Error("the bucket cannot restore what was uploaded; a full is taken", "uploaded", int64(uploaded), "restorable", int64(reach))
+	if _, err := t.snapshotter().TakeFull(ctx, false); err != nil && ctx.Err() == nil {
+		t.log.Error("the full that the bucket needs failed; the next look tries again", "error", err)
+	}
+}
+
+// objectsOf are the full and the deltas of a chain.
+func objectsOf(c timeline.Chain) []timeline.Ref {
+	refs := []timeline.Ref{c.Base.Ref}
+	for _, d := range c.Deltas {
+		refs = append(refs, d.Ref)
+	}
+	return refs
+}
+
+// locks are the retentions of objects, in their order, and the moment to judge them by. What the
+// listing did not tell is asked; what may not be asked, or is gone, stays nil.
+func (l *Leader) locks(ctx context.Context, cat *catalog.Catalog, refs []timeline.Ref) ([]*immutability.Retention, time.Time, error) {
+	told := make([]*immutability.Retention, len(refs))
+	servers := make([]time.Time, len(refs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(requests)
+	for i, ref := range refs {
+		if o, found := cat.Objects.Find(ref); found && o.Retention != nil {
+			told[i] = o.Retention
+			continue
+		}
+		g.Go(func() error {
+			o, err := l.store.Stat(ctx, store.Version{Key: ref.Key.String(), ID: ref.Version})
+			if err != nil && !errors.Is(err, store.ErrForbidden) && !errors.Is(err, store.ErrNotFound) {
+				return fmt.Errorf("ask about the lock of %s: %w", ref, err)
+			}
+			told[i], servers[i] = o.Retention, o.ServerTime
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, time.Time{}, err
+	}
+	clock := immutability.Clock{Local: l.cfg.Now()}
+	for _, s := range servers {
+		if s.After(clock.Server) {
+			clock.Server = s
+		}
+	}
+	return told, clock.ForExtension(), nil
+}

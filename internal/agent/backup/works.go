@@ -1,0 +1,216 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"druid.internal/druid/internal/agent/metrics"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/compactor"
+	"druid.internal/druid/internal/engine/replay"
+	"druid.internal/druid/internal/engine/verifier"
+)
+
+// The kinds of long operations.
+const (
+	kindVerify  = "verify"
+	kindCompact = "compact"
+)
+
+// works are the long operations: one at a time, because each wants memory and a database's room on
+// disk; of each kind the one that goes on or the last.
+type works struct {
+	leader *Leader
+	slot   chan struct{}
+	group  sync.WaitGroup
+
+	mu    sync.Mutex
+	known map[string]*agentapi.Operation
+}
+
+func (w *works) init(l *Leader) {
+	w.leader, w.slot, w.known = l, make(chan struct{}, 1), map[string]*agentapi.Operation{}
+}
+
+// Verify begins to prove that the newest chain can be restored, unless that goes on already, and
+// returns how far it is. It ends with the term.
+func (l *Leader) Verify(context.Context) (agentapi.Operation, error) {
+	return l.works.start(kindVerify)
+}
+
+// Compact begins to replay the newest chain into one new full, as Verify does.
+func (l *Leader) Compact(context.Context) (agentapi.Operation, error) {
+	return l.works.start(kindCompact)
+}
+
+// Operations are the long operations that go on, and the last of each kind.
+func (l *Leader) Operations() []agentapi.Operation {
+	w := &l.works
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := []agentapi.Operation{}
+	for _, o := range w.known {
+		all = append(all, *o)
+	}
+	slices.SortFunc(all, func(a, b agentapi.Operation) int { return a.Start.Compare(b.Start) })
+	return all
+}
+
+// start begins an operation of the present term.
+func (w *works) start(kind string) (agentapi.Operation, error) {
+	// The lock keeps the term from ending in between.
+	w.leader.mu.Lock()
+	defer w.leader.mu.Unlock()
+	t := w.leader.current
+	if t == nil {
+		return agentapi.Operation{}, fmt.Errorf("%w: %s", agentapi.ErrNotLeader, w.leader.why)
+	}
+	o, begun := w.begin(kind)
+	if begun {
+		w.group.Go(func() { _ = w.do(t.ctx, t, kind) }) // its operation tells what became of it
+	}
+	return o, nil
+}
+
+// both begins an operation and does it.
+func (w *works) both(ctx context.Context, t *term, kind string) error {
+	if _, begun := w.begin(kind); !begun {
+		return nil // somebody asked for it
+	}
+	return w.do(ctx, t, kind)
+}
+
+func (w *works) begin(kind string) (o agentapi.Operation, begun bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := w.known[kind]; now != nil && now.Status == agentapi.InProgress {
+		return *now, false
+	}
+	w.known[kind] = &agentapi.Operation{Kind: kind, Status: agentapi.InProgress, Start: w.leader.cfg.Now().UTC(), Phase: "waiting"}
+	return *w.known[kind], true
+}
+
+// wait waits for the operations that were started.
+func (w *works) wait() { w.group.Wait() }
+
+// do carries out what was begun.
+func (w *works) do(ctx context.Context, t *term, kind string) error {
+	l := w.leader
+	said, err := "", error(nil)
+	select {
+	case w.slot <- struct{}{}:
+		l.log.Info("a long operation begins", "operation", kind)
+		if kind == kindVerify {
+			said, err = w.verify(ctx, t)
+		} else {
+			said, err = w.compact(ctx, t)
+		}
+		<-w.slot
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("%w any more, another one has to begin anew: %w", agentapi.ErrNotLeader, err)
+	}
+	w.mu.Lock()
+	o, end := w.known[kind], l.cfg.Now().UTC()
+	o.End, o.Status, o.Message, o.Phase = &end, agentapi.Success, said, ""
+	if err != nil {
+		o.Status, o.Message = agentapi.Failed, err.Error()
+	}
+	took := end.Sub(o.Start)
+	w.mu.Unlock()
+	if err != nil {
+		l.log.Error("a long operation failed", "operation", kind, "error", err, "took", took)
+		return err
+	}
+	l.log.Info("a long operation succeeded", "operation", kind, "result", said, "took", took)
+	return nil
+}
+
+// from is what is replayed: the newest chain of what is written here or, before anything of it is in
+// the bucket, of the newest history.
+func (w *works) from(ctx context.Context, t *term, kind string) (replay.Options, error) {
+	w.progress(kind)("reading the bucket", 0, 0)
+	cat, err := w.leader.read(ctx)
+	if err != nil {
+		return replay.Options{}, err
+	}
+	var lineage *snapshot.LineageID
+	if own, _ := cat.Timeline.Lineage(t.snapshotter().Standing().Lineage); len(own.Bases()) > 0 {
+		lineage = &own.ID
+	}
+	return replay.Options{Store: w.leader.store, Timeline: cat.Timeline, Target: restoreplan.Latest(), Lineage: lineage, ReadAhead: readAhead, Progress: w.progress(kind), Log: w.leader.log}, nil
+}
+
+// readAhead bounds, in bytes, what is fetched before it is replayed.
+const readAhead = 32 << 20
+
+// progress notes how far an operation is.
+func (w *works) progress(kind string) func(phase string, done, total int64) {
+	return func(phase string, done, total int64) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if o := w.known[kind]; o != nil && o.Status == agentapi.InProgress {
+			o.Phase, o.Done, o.Total = phase, done, total
+		}
+	}
+}
+
+func (w *works) verify(ctx context.Context, t *term) (string, error) {
+	c := w.leader.cfg
+	from, err := w.from(ctx, t, kindVerify)
+	var report *verifier.Report
+	if err == nil {
+		report, err = verifier.Verify(ctx, verifier.Request{From: from, ScratchDir: c.ScratchDir, MemoryLimit: c.ReplayMemory, Parallel: 1})
+	}
+	now := c.Now()
+	switch {
+	case err == nil:
+		chain := report.Chains[0]
+		took := time.Duration(chain.Seconds * float64(time.Second))
+		c.Metrics.Verified(metrics.Proven, now, took)
+		return fmt.Sprintf("%s and %d deltas restore to revision %d with %d keys in %s", chain.Base, chain.Deltas, chain.End, chain.Keys, took.Round(time.Millisecond)), nil
+	case ctx.Err() != nil:
+	case broken(err):
+		c.Metrics.Verified(metrics.Broken, now, 0)
+		if report != nil && len(report.Chains) > 0 {
+			return "", fmt.Errorf("%w: %s: %s", err, report.Chains[0].Base, report.Chains[0].Reason)
+		}
+	default:
+		c.Metrics.Verified(metrics.Untold, now, 0)
+	}
+	return "", err
+}
+
+// broken reports whether a proof failed because of what is in the bucket.
+func broken(err error) bool {
+	var loss *restoreplan.LossError
+	var noWay *restoreplan.NoWayError
+	return errors.Is(err, verifier.ErrBroken) || errors.As(err, &loss) || errors.As(err, &noWay)
+}
+
+func (w *works) compact(ctx context.Context, t *term) (string, error) {
+	c := w.leader.cfg
+	from, err := w.from(ctx, t, kindCompact)
+	if err != nil {
+		return "", err
+	}
+	r, err := compactor.Compact(ctx, compactor.Request{
+		From: from, Into: w.leader.store, Prefix: c.Prefix, Keep: c.Compacted, Compression: c.Snapshots.Compression,
+		ScratchDir: c.ScratchDir, MemoryLimit: c.ReplayMemory, Parallel: 1, Writer: c.Snapshots.Writer, Now: c.Now,
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case r.Nothing():
+		return fmt.Sprintf("nothing to do: no delta follows %s", r.Plan.Base.Name()), nil
+	}
+	return fmt.Sprintf("%s holds what %s and %d deltas did", r.Name, r.Plan.Base.Name(), len(r.Plan.Deltas)), nil
+}

@@ -1,0 +1,147 @@
+package bucket
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"testing"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/enginetest"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/storetest"
+)
+
+func lineage(id, parent string, fork int64, manifests ...*snapshot.Manifest) timeline.Lineage {
+	l := timeline.Lineage{Lineage: snapshot.Lineage{ID: snapshot.LineageID(id), Parent: snapshot.LineageID(parent), Fork: snapshot.Revision(fork)}}
+	for _, m := range manifests {
+		l.Snapshots = append(l.Snapshots, timeline.Snapshot{Manifest: m})
+	}
+	return l
+}
+
+func TestWhatDataAreToTheBackups(t *testing.T) {
+	by := func(cluster uint64) *snapshot.Manifest { return &snapshot.Manifest{ClusterID: cluster} }
+	hashed := func(cluster uint64, hash uint32) *snapshot.Manifest {
+		return &snapshot.Manifest{ClusterID: cluster, HashKV: &snapshot.HashKV{Revision: 100, CompactRevision: 5, Hash: hash}}
+	}
+	named := func(id, parent string, fork int64) *snapshot.Lineage {
+		return &snapshot.Lineage{ID: snapshot.LineageID(id), Parent: snapshot.LineageID(parent), Fork: snapshot.Revision(fork)}
+	}
+	hash := func(h uint32) func(context.Context, snapshot.Revision) (snapshot.HashKV, error) {
+		return func(_ context.Context, r snapshot.Revision) (snapshot.HashKV, error) {
+			return snapshot.HashKV{Revision: r, CompactRevision: 5, Hash: h}, nil
+		}
+	}
+	compacted := func(context.Context, snapshot.Revision) (snapshot.HashKV, error) {
+		return snapshot.HashKV{}, errors.New("compacted")
+	}
+	cases := map[string]struct {
+		bucket []timeline.Lineage // newest first
+		own    Own
+		want   Relation
+	}{
+		"the same name":                             {[]timeline.Lineage{lineage("a", "", 0, by(1))}, Own{Lineage: named("a", "", 0), ClusterID: 1}, Same},
+		"the same name, the same hash":              {[]timeline.Lineage{lineage("a", "", 0, hashed(1, 7))}, Own{Lineage: named("a", "", 0), HashAt: hash(7)}, Same},
+		"the same name, another hash":               {[]timeline.Lineage{lineage("a", "", 0, hashed(1, 7))}, Own{Lineage: named("a", "", 0), HashAt: hash(8)}, Other},
+		"the same name, compacted since":            {[]timeline.Lineage{lineage("a", "", 0, hashed(1, 7))}, Own{Lineage: named("a", "", 0), HashAt: compacted}, Same},
+		"a restore from it, not uploaded yet":       {[]timeline.Lineage{lineage("a", "", 0, by(1))}, Own{Lineage: named("b", "a", 90), ClusterID: 2}, Same},
+		"left behind by a restore":                  {[]timeline.Lineage{lineage("b", "a", 90, by(2)), lineage("a", "", 0, by(1))}, Own{Lineage: named("a", "", 0), ClusterID: 1}, Other},
+		"a stale file of a member of the cluster":   {[]timeline.Lineage{lineage("b", "a", 0, by(1)), lineage("a", "", 0, by(1))}, Own{Lineage: named("a", "", 0), ClusterID: 1}, Same},
+		"a lineage from elsewhere":                  {[]timeline.Lineage{lineage("a", "", 0, by(1))}, Own{Lineage: named("x", "", 0), ClusterID: 9}, Other},
+		"a restore from elsewhere":                  {[]timeline.Lineage{lineage("a", "", 0, by(1))}, Own{Lineage: named("x", "y", 5), ClusterID: 9}, Other},
+		"a restore of the original's backups":       {[]timeline.Lineage{lineage("", "", 0, nil)}, Own{Lineage: named("b", "", 90)}, Same},
+		"begun beside the original's backups":       {[]timeline.Lineage{lineage("", "", 0, nil)}, Own{Lineage: named("b", "", 0)}, Unknown},
+		"the original's data and backups":           {[]timeline.Lineage{lineage("", "", 0, nil)}, Own{ClusterID: 1}, Same},
+		"no file, the same cluster":                 {[]timeline.Lineage{lineage("a", "", 0, by(1))}, Own{ClusterID: 1}, Same},
+		"no file, the same cluster, another hash":   {[]timeline.Lineage{lineage("a", "", 0, hashed(1, 7))}, Own{ClusterID: 1, HashAt: hash(8)}, Other},
+		"no file, another cluster":                  {[]timeline.Lineage{lineage("a", "", 0, by(1))}, Own{ClusterID: 2}, Other},
+		"no file, another cluster, the same hash":   {[]timeline.Lineage{lineage("a", "", 0, hashed(1, 7))}, Own{ClusterID: 2, HashAt: hash(7)}, Same},
+		"no file, a named lineage without clusters": {[]timeline.Lineage{lineage("a", "", 0, nil)}, Own{ClusterID: 2}, Unknown},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, why := relate(t.Context(), timeline.Timeline{Lineages: c.bucket}, c.bucket[0], c.own)
+			if got != c.want || why == "" {
+				t.Errorf("got %s (%s), want %s", got, why, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatABucketHolds(t *testing.T) {
+	f, err := Look(t.Context(), storetest.NewMemory(storetest.S3Like()), enginetest.Prefix, nil)
+	if err != nil || !f.Empty {
+		t.Errorf("an empty bucket: %+v, %v", f, err)
+	}
+	f, err = Look(t.Context(), enginetest.Native(t), enginetest.Prefix, nil)
+	if err != nil || f.Empty || f.Newest == 0 || f.Reach != f.Newest || f.Broken != nil {
+		t.Errorf("a good bucket: %+v, %v", f, err)
+	}
+}
+
+func TestABucketThatCannotBeRestoredSaysWhy(t *testing.T) {
+	s := enginetest.Native(t)
+	good, err := Look(t.Context(), s, enginetest.Prefix, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fulls []store.Version
+	if err := s.List(t.Context(), enginetest.Prefix, func(o store.Object) error {
+		if strings.Contains(o.Key, "/Full-") {
+			fulls = append(fulls, o.Version)
+		}
+		return nil
+	}); err != nil || len(fulls) == 0 {
+		t.Fatal(err, fulls)
+	}
+	for _, v := range fulls {
+		if err := s.Delete(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Look(t.Context(), s, enginetest.Prefix, nil)
+	if err != nil || f.Empty || f.Reach != 0 || f.Newest != good.Newest || f.Broken == nil || f.Broken.Error() == "" {
+		t.Errorf("%+v, %v; want revision %d and why it cannot be restored", f, err, good.Newest)
+	}
+}
+
+func TestOfTwoClustersThatWroteNoneIsTakenForTheOneThatIsMeant(t *testing.T) {
+	s := storetest.NewMemory(storetest.S3Like())
+	full := func(minute int, lineage snapshot.Lineage, cluster uint64) {
+		n := enginetest.MustName(enginetest.FullName(100+minute, minute))
+		m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: lineage, Digest: sha256.Sum256(nil),
+			LastRevision: n.Last, ClusterID: cluster, Latest: n.CreatedAt()}
+		enginetest.Put(t, s, enginetest.Key(n), nil)
+		enginetest.Put(t, s, snapshot.SnapshotKey(enginetest.Prefix, n).Manifest().String(), m.Encode())
+	}
+	first := snapshot.Lineage{ID: "0123456789abcdef0123456789abcdef"}
+	second := snapshot.Lineage{ID: "fedcba9876543210fedcba9876543210", Parent: first.ID, Fork: 100}
+	full(0, first, 1)
+	full(1, second, 2)
+	f, err := Look(t.Context(), s, enginetest.Prefix, nil)
+	if err != nil || f.Broken != nil || f.Lineage != second || f.Reach != 101 {
+		t.Fatalf("after a restore: %+v, %v", f, err)
+	}
+	full(30, first, 1)
+	f, err = Look(t.Context(), s, enginetest.Prefix, nil)
+	if err != nil || f.Empty || f.Reach != 0 || f.Broken == nil {
+		t.Fatalf("while both write: %+v, %v", f, err)
+	}
+	for _, want := range []string{"cluster 2 wrote lineage fedc", "up to revision 101", "cluster 1 wrote lineage 0123", "up to revision 130"} {
+		if !strings.Contains(f.Broken.Error(), want) {
+			t.Errorf("%q does not tell %q", f.Broken, want)
+		}
+	}
+}
+
+func TestAStoreThatDoesNotAnswerIsNoEmptyBucket(t *testing.T) {
+	m := storetest.NewMemory(storetest.S3Like())
+	s := storetest.NewFaulty(m)
+	s.Inject(storetest.Fail(store.ErrUnreachable).Always())
+	if f, err := Look(t.Context(), s, enginetest.Prefix, nil); !errors.Is(err, store.ErrUnreachable) || f.Empty {
+		t.Errorf("%+v, %v", f, err)
+	}
+}

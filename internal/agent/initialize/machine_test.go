@@ -1,0 +1,516 @@
+package initialize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/etcd/member"
+)
+
+func TestAnOutcomeStaysUntilItIsAcknowledged(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5))
+	if _, err := r.Config(t.Context()); !errors.Is(err, ErrNotInitialized) || r.Status() != agentapi.InitNew {
+		t.Errorf("at first: %s, %v", r.Status(), err)
+	}
+	if got := r.initialize(agentapi.ValidateSanity); got != agentapi.InitSuccessful {
+		t.Fatalf("the state is %s", got)
+	}
+	r.Start(agentapi.ValidateFull) // nobody acknowledged
+	for range 2 {
+		if got := r.Status(); got != agentapi.InitSuccessful {
+			t.Errorf("by being looked at the state became %s", got)
+		}
+	}
+	config := r.config()
+	for _, want := range []string{"name: etcd-0\n", "initial-cluster-state: existing\n", "initial-cluster: etcd-0=http://etcd-0:2380\n"} {
+		if !strings.Contains(config, want) {
+			t.Errorf("no %q in\n%s", want, config)
+		}
+	}
+	if r.Entered() != agentapi.DBValidationSucceeded {
+		t.Errorf("it got to its data by %q", r.Entered())
+	}
+	r.Acknowledge()
+	if again := r.config(); again != config || r.Status() != agentapi.InitNew {
+		t.Errorf("after the acknowledgement it is %s, with the configuration\n%s", r.Status(), again)
+	}
+	r.inspects = func(datadir.Mode) error {
+		if _, err := r.Config(t.Context()); !errors.Is(err, ErrNotInitialized) {
+			t.Errorf("while the next one goes on there is a configuration (%v)", err)
+		}
+		return nil
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful || !slices.Equal(r.modes, []datadir.Mode{datadir.Sanity, datadir.Full}) {
+		t.Errorf("the second time it is %s after the inspections %v", got, r.modes)
+	}
+	want := []string{"Initializing DBValidationSanity DetectedPreviousCleanExit", "Initializing DBValidationFull DetectedPreviousUncleanExit"}
+	if diff := cmp.Diff(want, r.reasons()); diff != "" {
+		t.Errorf("transitions (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFailureIsAnOutcomeToo(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5))
+	r.inspects = func(datadir.Mode) error { return errors.New("input/output error") }
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitFailed {
+		t.Fatalf("the state is %s", got)
+	}
+	if got := r.o.Board.Get().Waiting; !strings.Contains(got, "input/output error") {
+		t.Errorf("the member says %q", got)
+	}
+	r.Acknowledge()
+	r.inspects = nil
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful || r.o.Board.Get().Waiting != "" {
+		t.Errorf("the second time it is %s, and says %q", got, r.o.Board.Get().Waiting)
+	}
+}
+
+func TestWhoAsksForMoreWhileItGoesOnGetsIt(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5))
+	r.inspects = func(m datadir.Mode) error {
+		if m == datadir.Sanity && len(r.modes) == 1 {
+			r.Start(agentapi.ValidateFull) // a second wrapper, after a crash
+			r.Acknowledge()                // changes nothing
+			return fmt.Errorf("an etcd still stops: %w", datadir.ErrBusy)
+		}
+		return nil
+	}
+	if got := r.initialize(agentapi.ValidateSanity); got != agentapi.InitSuccessful || !slices.Equal(r.modes, []datadir.Mode{datadir.Sanity, datadir.Full}) {
+		t.Errorf("it is %s after the inspections %v", got, r.modes)
+	}
+}
+
+func TestWaitingIsProgressAndSaysForWhat(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5))
+	r.backup = func() (Backup, error) { return Backup{}, errors.New("no route to the bucket") }
+	var waiting []string
+	r.paused = func(n int) {
+		r.mu.Unlock()
+		if r.Status() != agentapi.InitProgress {
+			t.Errorf("while it waits it is %s", r.Status())
+		}
+		waiting = append(waiting, r.o.Board.Get().Waiting)
+		r.mu.Lock()
+		if n == 5 {
+			r.backup = nil
+		}
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+		t.Fatalf("the state is %s", got)
+	}
+	if len(waiting) != 5 || !strings.Contains(waiting[4], "no route to the bucket") || r.o.Board.Get().Waiting != "" {
+		t.Errorf("it waited for %q, and in the end for %q", waiting, r.o.Board.Get().Waiting)
+	}
+	want := []string{"Initializing DBValidationFull DetectedPreviousUncleanExit", "Initializing DBValidationFull WaitingForStore"}
+	if diff := cmp.Diff(want, r.reasons()); diff != "" {
+		t.Errorf("transitions (-want +got):\n%s", diff)
+	}
+}
+
+func TestDataThatArePutBackEndARefusal(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Invalid, 5))
+	r.paused = func(n int) {
+		if n == 3 {
+			has(datadir.Valid, 5)(&r.facts)
+			r.stamp++
+		}
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful || r.pauses != 3 || len(r.modes) != 2 {
+		t.Errorf("it is %s after %d pauses and the inspections %v", got, r.pauses, r.modes)
+	}
+}
+
+func TestALostQuorumIsPublishedWhenItLasts(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		want time.Duration
+	}{
+		"elections are quick": {"", quorumLostAfter},
+		"elections are slow":  {"election-timeout: 20000\n", 40 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 3, other(1, agentapi.DataValid))
+			r.configure(c.file)
+			var seen []agentapi.Reason
+			r.paused = func(int) {
+				r.mu.Unlock()
+				seen = append(seen, r.o.Board.State().Reason)
+				r.mu.Lock()
+				if seen[len(seen)-1] == agentapi.QuorumLost {
+					r.lives() // a person brought one back
+				}
+			}
+			start := r.now()
+			if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+				t.Fatalf("the state is %s", got)
+			}
+			if took := r.now().Sub(start); seen[0] != agentapi.WaitingForCluster || seen[len(seen)-1] != agentapi.QuorumLost || took < c.want || took > c.want+2*personPause {
+				t.Errorf("reasons %v within %s, want the last after %s", seen, took, c.want)
+			}
+		})
+	}
+}
+
+// A cluster of which one member was being killed was told to have lost its quorum, for a moment.
+func TestAQuorumThatIsOutOfSightForAMomentIsNotLost(t *testing.T) {
+	r := newRig(t, 3, other(1, agentapi.DataValid))
+	var log strings.Builder
+	r.o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	var waiting []string
+	r.paused = func(n int) {
+		r.mu.Unlock()
+		waiting = append(waiting, r.o.Board.Get().Waiting)
+		r.mu.Lock()
+		switch n {
+		case 3, 6: // its etcd starts, and is killed again: all that was seen before counts no more
+			other(1, agentapi.DataValid, examining)(&r.facts)
+		case 4, 7:
+			other(1, agentapi.DataValid)(&r.facts)
+		case 9:
+			r.lives()
+		}
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+		t.Fatalf("the state is %s", got)
+	}
+	for what, told := range map[string]string{"the log": log.String(), "waiting": strings.Join(waiting, "\n"), "the reasons": strings.Join(r.reasons(), "\n")} {
+		if strings.Contains(told, "QuorumLost") || strings.Contains(told, "a majority of the members lost its data") {
+			t.Errorf("%s told of a lost quorum:\n%s", what, told)
+		}
+	}
+	if !strings.Contains(waiting[0], "too few members seem to have data") {
+		t.Errorf("it did not say what it waits for: %q", waiting[0])
+	}
+}
+
+func TestExaminationsAndAdditionsAreMeasured(t *testing.T) {
+	var validated, added []bool
+	r := newRig(t, 3, has(datadir.Invalid, 5), cluster(testCluster, 1, peer(1), peer(2)))
+	r.listed = member.Membership{ClusterID: testCluster, Peers: []member.Peer{peer(1), peer(2)}}
+	r.o.Validated = func(_ time.Duration, ok bool) { validated = append(validated, ok) }
+	r.o.LearnerAdded = func(_ time.Duration, ok bool) { added = append(added, ok) }
+	r.added = member.ErrTooManyLearners
+	r.paused = func(int) { r.added = nil }
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+		t.Fatalf("the state is %s", got)
+	}
+	if !slices.Equal(validated, []bool{false}) || !slices.Equal(added, []bool{false, true}) {
+		t.Errorf("examinations %v, additions %v; want one of damaged data, and a refused and a good one", validated, added)
+	}
+}
+
+func TestAnEmptyMemberJoinsStepByStep(t *testing.T) {
+	r := newRig(t, 3, has(datadir.Invalid, 5), cluster(testCluster, 1, peer(0), peer(1), peer(2)))
+	r.listed = member.Membership{ClusterID: testCluster, Peers: []member.Peer{peer(0), peer(1), peer(2, nameless)}}
+	r.journal = Journal{Cluster: "c", Saw: sawMap("a", "b", "c")}
+	r.added = member.ErrTooManyLearners
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+		t.Fatalf("the state is %s: %s", got, r.o.Board.Get().Waiting)
+	}
+	want := []string{"save nothing", "remove a0", "set aside", "remove a0", "add learner e0", "save learner e0", "save learner e0, handed out"}
+	if diff := cmp.Diff(want, r.did); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	config := r.config()
+	for _, want := range []string{"initial-cluster-state: existing\n", "initial-cluster: etcd-1=http://etcd-1:2380,member-00000000000000a2=http://etcd-2:2380,etcd-0=http://etcd-0:2380\n"} {
+		if !strings.Contains(config, want) {
+			t.Errorf("no %q in\n%s", want, config)
+		}
+	}
+	wantReasons := []string{"Initializing DBValidationFull DetectedPreviousUncleanExit", "New  DBCorruptionDetected",
+		"Starting PendingLearner WaitingToJoinAsLearner", "Starting Learner JoinedAsLearner"}
+	if diff := cmp.Diff(wantReasons, r.reasons()); diff != "" {
+		t.Errorf("transitions (-want +got):\n%s", diff)
+	}
+	m := r.o.Board.Get()
+	if m.Data.State != agentapi.DataUnknown || m.LastRestoration == nil || m.LastRestoration.Type != agentapi.FromLeader {
+		t.Errorf("the board has %+v, %+v", m.Data, m.LastRestoration)
+	}
+}
+
+func TestASoleMemberRestoresAndKeepsWhatWasThere(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5))
+	r.backup = func() (Backup, error) { return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil }
+	var orders []RestoreOrder
+	r.restore = func(o RestoreOrder) error {
+		orders = append(orders, o)
+		if got := r.o.Board.Get().LastRestoration; got.Phase != "replaying" || got.Done != 3 || got.Total != 9 || got.Status != agentapi.InProgress {
+			t.Errorf("progress %+v", got)
+		}
+		if len(orders) == 1 {
+			return fmt.Errorf("%w: reset by peer", ErrUnavailable)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		has(datadir.Valid, 1_000_009)(&r.facts)
+		return nil
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+		t.Fatalf("the state is %s: %s", got, r.o.Board.Get().Waiting)
+	}
+	want := []string{"save restoring", "set aside", "restore etcd-0 into /d/new.etcd with quota 77",
+		"save restoring", "restore etcd-0 into /d/new.etcd with quota 77", "save nothing"}
+	if diff := cmp.Diff(want, r.did); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	m := orders[0].Member
+	if m.InitialCluster != "etcd-0=http://etcd-0:2380" || m.Token == "etcd-cluster" || m.Token == orders[1].Member.Token || m.Check() != nil {
+		t.Errorf("membership %+v, then %+v: each restored cluster has ids of its own", m, orders[1].Member)
+	}
+	wantReasons := []string{"Initializing DBValidationFull DetectedPreviousUncleanExit", "Initializing Restoration DBValidationFailed",
+		"Initializing Restoration RestorationFailed", "Initializing Restoration DBValidationFailed", "Initializing DBValidationFull DetectedPreviousUncleanExit"}
+	got := r.reasons()
+	got = slices.DeleteFunc(got, func(s string) bool { return strings.HasPrefix(s, "New") })
+	if diff := cmp.Diff(wantReasons, got); diff != "" {
+		t.Errorf("transitions (-want +got):\n%s", diff)
+	}
+	if r.Entered() != agentapi.RestorationSucceeded || r.o.Board.Get().LastRestoration.Status != agentapi.Success {
+		t.Errorf("it got to its data by %q: %+v", r.Entered(), r.o.Board.Get().LastRestoration)
+	}
+}
+
+func TestARestoreThatGainsNothingIsNotRepeated(t *testing.T) {
+	r := newRig(t, 1)
+	r.backup = func() (Backup, error) { return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil }
+	restored := 0
+	r.restore = func(RestoreOrder) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		restored++
+		has(datadir.Valid, 8)(&r.facts)
+		return nil
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitFailed || restored != 1 {
+		t.Errorf("it is %s after %d restores", got, restored)
+	}
+}
+
+func TestTheLogIsAppliedBeforeDataAreCalledBehind(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5, atMost(9)))
+	r.backup = func() (Backup, error) { return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil }
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful || !slices.Equal(r.did, []string{"settle"}) {
+		t.Errorf("it is %s after %q", got, r.did)
+	}
+}
+
+func TestTheLogIsAppliedOnceEvenIfItMayHoldMore(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5, atMost(9)))
+	r.backup = func() (Backup, error) { return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil }
+	r.settles = func(context.Context) error {
+		r.note("settle")
+		r.stamp++
+		if len(r.did) > 3 {
+			return errors.New("again and again")
+		}
+		return nil
+	}
+	r.restore = func(RestoreOrder) error { has(datadir.Valid, 9)(&r.facts); return nil }
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful || len(r.did) == 0 || r.did[0] != "settle" || slices.Contains(r.did[1:], "settle") {
+		t.Errorf("it is %s after %q", got, r.did)
+	}
+}
+
+func TestALogThatIsNeverAppliedIsToldInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1, has(datadir.Valid, 5, atMost(9)))
+		r.backup = func() (Backup, error) { return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil }
+		r.settles = func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+			case <-time.After(24 * time.Hour):
+				return errors.New("it waits for ever")
+			}
+			return fmt.Errorf("settle: %w", context.Cause(ctx))
+		}
+		if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitFailed {
+			t.Errorf("the state is %s", got)
+		}
+		want := "the log was not applied to the database within 30m0s; check the disk"
+		if got := r.o.Board.Get().Waiting; !strings.Contains(got, want) || !strings.Contains(got, "revision 9") {
+			t.Errorf("it says %q, want %q and where the backup reaches", got, want)
+		}
+	})
+}
+
+func TestMembersPublishTheirNonceOnlyWhenItIsOnTheDisk(t *testing.T) {
+	r := newRig(t, 3)
+	r.paused = func(n int) {
+		r.mu.Unlock()
+		defer r.mu.Lock()
+		if got := r.o.Board.Get(); got.Bootstrap.Nonce == "" || got.Bootstrap.Nonce != r.journal.Nonce || got.Data.State != agentapi.DataMissing {
+			t.Errorf("published %+v, on the disk is %+v", got.Bootstrap, r.journal)
+		}
+		for i := 1; i < 3; i++ {
+			s := r.facts.View.Sidecars[nameOf(i)]
+			s.Member.Bootstrap.Nonce = fmt.Sprint("n", i)
+		}
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful || r.pauses != 1 {
+		t.Fatalf("it is %s after %d pauses: %s", got, r.pauses, r.o.Board.Get().Waiting)
+	}
+	b := r.o.Board.Get().Bootstrap
+	if b.Nonce != "" || len(b.Saw) != 3 || b.Saw[nameOf(2)] != "n2" || !cmp.Equal(b.Saw, r.journal.Saw) {
+		t.Errorf("published %+v, on the disk is %+v", b, r.journal)
+	}
+	for _, want := range []string{"initial-cluster-state: new\n", "initial-cluster-token: " + tokenOf("etcd-cluster", b.Saw) + "\n"} {
+		if config := r.config(); !strings.Contains(config, want) {
+			t.Errorf("no %q in\n%s", want, config)
+		}
+	}
+	// A sidecar that begins anew tells at once what its volume remembers.
+	again := New(r.o)
+	r.o.Board.Update(func(m *agentapi.Member) { m.Bootstrap = nil })
+	again.introduce()
+	if got := r.o.Board.Get().Bootstrap; !cmp.Equal(got, b) {
+		t.Errorf("after a restart it publishes %+v, want %+v", got, b)
+	}
+}
+
+func TestWrongVolumesAreRemembered(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5))
+	r.facts.Volume = Volume{Reason: agentapi.VolumeMismatch, Why: "it is another's", Owner: "other"}
+	r.paused = func(n int) {
+		switch n {
+		case 2:
+			r.facts.Volume.Owner = "third"
+		case 4:
+			r.facts.Volume = Volume{}
+		}
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+		t.Fatalf("the state is %s", got)
+	}
+	got := r.o.Board.Get().VolumeMismatches
+	if len(got) != 2 || got[0].VolumeID != "other" || got[0].FixedAt == nil || got[1].VolumeID != "third" || got[1].FixedAt == nil || got[0].Restarts != 1 {
+		t.Errorf("mismatches %+v", got)
+	}
+	if got := r.reasons(); got[0] != "New  VolumeMismatch" {
+		t.Errorf("transitions %q", got)
+	}
+}
+
+func TestAnEtcdThatIsOfNoUseIsFoundOut(t *testing.T) {
+	blank := has(datadir.Blank, 1)
+	for name, c := range map[string]struct {
+		start  []func(*Facts) // with which it was started
+		since  []func(*Facts) // what became of that
+		want   bool
+		action Action
+	}{
+		"it belongs to the cluster":       {[]func(*Facts){has(datadir.Valid, 5)}, []func(*Facts){cluster(testCluster, 1, peer(0), peer(1))}, false, Start},
+		"its own etcd answers":            {[]func(*Facts){has(datadir.Valid, 5)}, []func(*Facts){leaderless(0, 5)}, false, Start},
+		"nobody answers":                  {[]func(*Facts){has(datadir.Valid, 5)}, []func(*Facts){away(1), away(2)}, false, Start},
+		"the cluster removed it":          {[]func(*Facts){has(datadir.Valid, 5)}, []func(*Facts){cluster(testCluster, 1, peer(1), peer(2))}, true, JoinAsLearner},
+		"the others begin without it":     {[]func(*Facts){blank, other(1, agentapi.DataBlank)}, []func(*Facts){other(1, agentapi.DataMissing)}, true, GiveUp},
+		"the others still have something": {[]func(*Facts){blank, other(1, agentapi.DataBlank)}, []func(*Facts){other(2, agentapi.DataBlank)}, false, Start},
+	} {
+		r := newRig(t, 3, c.start...)
+		if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+			t.Fatalf("%s: the state is %s: %s", name, got, r.o.Board.Get().Waiting)
+		}
+		for _, change := range c.since {
+			change(&r.facts)
+		}
+		if d, got := r.Reconsider(t.Context()); got != c.want || d.Action != c.action {
+			t.Errorf("%s: %t, %s (%s); want %t, %s", name, got, d.Action, d.Message, c.want, c.action)
+		}
+	}
+}
+
+func TestASidecarYoungerThanItsEtcdFindsOutToo(t *testing.T) {
+	r := newRig(t, 3, leaderless(0, 1), other(1, agentapi.DataBlank))
+	if d, again := r.Reconsider(t.Context()); again {
+		t.Errorf("another one has something as well, but: %s (%s)", d.Action, d.Message)
+	}
+	other(1, agentapi.DataMissing)(&r.facts)
+	if d, again := r.Reconsider(t.Context()); !again || d.Action != GiveUp {
+		t.Errorf("nobody else has anything, but: %t, %s (%s)", again, d.Action, d.Message)
+	}
+	r.Start(agentapi.ValidateFull)
+	if _, again := r.Reconsider(t.Context()); again {
+		t.Error("etcd does not run, because it is being initialized")
+	}
+}
+
+// until waits for a fact.
+func until(t *testing.T, fact string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.NewTimer(time.Minute)
+	defer timeout.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-timeout.C:
+			t.Fatalf("after a minute it is still not so that %s", fact)
+		}
+	}
+}
+
+func TestRunInitializesWheneverItIsTold(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	for range 3 {
+		r.Start(agentapi.ValidateFull)
+		until(t, "it is initialized", func() bool { return r.Status() == agentapi.InitSuccessful })
+		r.Acknowledge()
+	}
+	why := errors.New("enough")
+	cancel(why)
+	if err := <-ended; !errors.Is(err, why) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestTheDirectoryTellsWhatIsWrongWithItsVolume(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "new.etcd")
+	d := DirectoryOf(dir, "ns", time.Now)
+	if v, err := d.Volume(); err != nil || v != (Volume{}) {
+		t.Errorf("a new volume: %+v, %v", v, err)
+	}
+	if v, err := DirectoryOf(dir, "other", time.Now).Volume(); err != nil || v.Reason != agentapi.VolumeMismatch || v.Owner != "ns" || v.Why == "" {
+		t.Errorf("another's volume: %+v, %v", v, err)
+	}
+	if d.Stamp() != "" {
+		t.Errorf("of nothing the stamp is %q", d.Stamp())
+	}
+	if err := d.SetAside(); err != nil {
+		t.Errorf("setting nothing aside: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	was := d.Stamp()
+	if was == "" || was != d.Stamp() {
+		t.Errorf("the stamp is %q and then %q", was, d.Stamp())
+	}
+	if err := os.WriteFile(filepath.Join(dir, "member", "snap", "db"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d.Stamp() == was {
+		t.Error("a new database changes no stamp")
+	}
+	if err := d.SetAside(); err != nil || d.Stamp() != "" {
+		t.Errorf("set aside: %v, the stamp is %q", err, d.Stamp())
+	}
+	if i, err := d.Inspect(t.Context(), datadir.Full, nil); err != nil || i.State != datadir.Missing {
+		t.Errorf("inspected: %+v, %v", i, err)
+	}
+}

@@ -1,0 +1,114 @@
+package initialize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"druid.internal/druid/internal/agent/memberconf"
+	"druid.internal/druid/internal/agent/neighbours"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/etcd/member"
+)
+
+// Directory is the data directory and the volume it lies on.
+type Directory interface {
+	// Volume tells what is wrong with the volume. It is asked before every look at the data.
+	Volume() (Volume, error)
+	// Stamp changes whenever somebody but this package may have changed the data; it is cheap. Empty:
+	// there is nothing at all.
+	Stamp() string
+	// Inspect is [datadir.Inspect].
+	Inspect(ctx context.Context, mode datadir.Mode, progress func(done, total int64)) (datadir.Inspection, error)
+	// Settle is [datadir.Settle].
+	Settle(ctx context.Context) error
+	// SetAside is [datadir.SetAside]; it has been done already if there is nothing.
+	SetAside() error
+}
+
+// Neighbours are the other members; [neighbours.Asker] is one.
+type Neighbours interface {
+	Look(ctx context.Context, wanted []memberconf.Peer, self string) neighbours.View
+	Members(ctx context.Context, endpoints []string) (member.Membership, error)
+	AddLearner(ctx context.Context, endpoints, peerURLs []string) (member.Peer, error)
+	Remove(ctx context.Context, endpoints []string, id uint64) error
+}
+
+// ErrUnavailable is wrapped by an error of Restore that passes by itself when the store answers
+// again.
+var ErrUnavailable = errors.New("the store does not answer")
+
+// RestoreOrder says what to restore the newest backup into. The data directory is empty. The
+// restored cluster has this one member, its revision is raised so that watchers list again, and
+// it begins a history of its own, a child of the restored one.
+type RestoreOrder struct {
+	DataDir    string
+	Member     datadir.Membership
+	QuotaBytes int64 // 0: etcd's default
+	// Progress is called now and then, from any goroutine; total 0: not known.
+	Progress func(phase string, done, total int64)
+}
+
+// DirectoryOf is the directory dir on the volume of owner; an empty owner is not checked.
+func DirectoryOf(dir, owner string, now func() time.Time) Directory {
+	return directory{filepath.Clean(dir), owner, now}
+}
+
+type directory struct {
+	dir, owner string
+	now        func() time.Time
+}
+
+func (d directory) Volume() (Volume, error) {
+	err := datadir.Guard(d.dir, d.owner)
+	if err == nil {
+		err = datadir.Writable(filepath.Dir(d.dir))
+	}
+	var other *datadir.OtherVolumeError
+	switch {
+	case errors.As(err, &other):
+		return Volume{Reason: agentapi.VolumeMismatch, Why: err.Error(), Owner: other.Found}, nil
+	case errors.Is(err, datadir.ErrReadOnly):
+		return Volume{Reason: agentapi.VolumeReadOnly, Why: err.Error()}, nil
+	case errors.Is(err, datadir.ErrNoRoom):
+		return Volume{}, nil // etcd may still be able to run, and to be told to free some
+	}
+	return Volume{}, err
+}
+
+// Stamp is made of what changes when data are removed, put there or written.
+func (d directory) Stamp() string {
+	var b strings.Builder
+	for _, name := range []string{".", "member", "member/wal", "member/snap", "member/snap/db"} {
+		st, err := os.Stat(filepath.Join(d.dir, filepath.FromSlash(name)))
+		switch {
+		case err == nil && name != ".": // the directory itself may be a mount point
+			fmt.Fprintf(&b, "%s %d %d;", name, st.ModTime().UnixNano(), st.Size())
+		case err != nil && !errors.Is(err, os.ErrNotExist):
+			fmt.Fprintf(&b, "%s %v;", name, err)
+		}
+	}
+	return b.String()
+}
+
+func (d directory) Inspect(ctx context.Context, mode datadir.Mode, progress func(done, total int64)) (datadir.Inspection, error) {
+	return datadir.Inspect(ctx, d.dir, mode, progress)
+}
+
+func (d directory) Settle(ctx context.Context) error {
+	_, err := datadir.Settle(ctx, d.dir)
+	return err
+}
+
+func (d directory) SetAside() error {
+	_, err := datadir.SetAside(d.dir, d.now())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,287 @@
+package initialize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"druid.internal/druid/internal/agent/memberconf"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/etcd/member"
+)
+
+// do does what was decided. Every step is on the disk, or in the cluster, before the next begins,
+// and after each of them a look leads to the same end. The outcome is nil until etcd may be
+// started.
+func (a *attempt) do(ctx context.Context, f Facts, d Decision) (*outcome, error) {
+	switch d.Action {
+	case Wait:
+		if d.Reason == agentapi.WaitingForStore {
+			return nil, a.wait(ctx, d, personPause)
+		}
+		return nil, a.wait(ctx, d, longPause)
+	case Refuse, QuorumLost:
+		return nil, a.wait(ctx, d, personPause)
+	}
+	a.o.Board.Update(func(m *agentapi.Member) { m.Waiting = "" })
+	switch d.Action {
+	case AskBackup:
+		return nil, a.askBackup(ctx)
+	case Settle:
+		return nil, a.settle(ctx)
+	case Offer:
+		return nil, a.save(Journal{Cluster: f.Digest, Nonce: newNonce(), Restoring: a.journal.Restoring})
+	case Withdraw:
+		return nil, a.save(Journal{Restoring: a.journal.Restoring})
+	case GiveUp:
+		a.o.Board.Move(agentapi.New, "", d.Reason, d.Message)
+		return nil, a.setAside()
+	case RestoreSole, RestoreSeed:
+		return nil, a.restore(ctx, d)
+	case JoinAsLearner:
+		return a.join(ctx, f, d)
+	case BootstrapSole:
+		return a.bootstrap(f, d, map[string]string{f.Self: newNonce()})
+	case BootstrapNew, BootstrapLate:
+		return a.bootstrap(f, d, d.Saw)
+	case Start:
+		return a.start(f, d)
+	}
+	return nil, fmt.Errorf("no way to do %q", d.Action)
+}
+
+// settlePatience bounds applying a log to the database, which reads what etcd left since its last
+// snapshot, seconds as a rule. Nothing but a disk that hardly answers, or an etcd that hangs, takes
+// so long; without a bound nobody would learn of it.
+const settlePatience = 30 * time.Minute
+
+// settle applies to the data what is only in their log.
+func (a *attempt) settle(ctx context.Context) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, settlePatience, fmt.Errorf("the log was not applied to the database within %s; check the disk of the data directory, "+
+		"or remove the data directory to restore from the backup, which reaches revision %d", settlePatience, max(a.backup.Latest, a.backup.Uploaded)))
+	defer cancel()
+	err := a.o.Directory.Settle(bounded)
+	a.changed()
+	if err == nil {
+		a.settled, a.stamp = true, a.o.Directory.Stamp() // what changed is what was settled
+	}
+	return err
+}
+
+// setAside keeps what is on the volume where no etcd finds it.
+func (a *attempt) setAside() error {
+	if a.data.State == datadir.Missing {
+		return nil
+	}
+	err := a.o.Directory.SetAside()
+	a.changed()
+	if errors.Is(err, datadir.ErrBusy) {
+		return notYet{err}
+	}
+	return err
+}
+
+// start lets etcd run on its data. If they should disappear before it does, it must neither begin a
+// cluster nor come back empty under its old id: it is told that there is a cluster, but of nobody
+// whom it could ask for its id. With data it does not look at that.
+func (a *attempt) start(f Facts, d Decision) (*outcome, error) {
+	if j := a.journal; j.Nonce != "" || j.Restoring {
+		// Somebody brought data back, or a restore is complete: what was promised before is over.
+		j.Nonce, j.Restoring = "", false
+		if len(j.Saw) == 0 {
+			j.Cluster = ""
+		}
+		if err := a.save(j); err != nil {
+			return nil, err
+		}
+	}
+	own, _ := f.own()
+	silent := f.asks() && len(f.View.Clusters()) == 0
+	return &outcome{decision: d, data: a.data, reason: a.reason(d),
+		start: memberconf.Start{State: memberconf.StateExisting, Initial: []memberconf.Peer{own}, Unchecked: silent}}, nil
+}
+
+// reason is how the member came to its data.
+func (a *attempt) reason(d Decision) agentapi.Reason {
+	if a.entered != "" {
+		return a.entered
+	}
+	return d.Reason
+}
+
+// bootstrap lets etcd begin a cluster of those whose nonces are given.
+func (a *attempt) bootstrap(f Facts, d Decision, saw map[string]string) (*outcome, error) {
+	if err := a.setAside(); err != nil { // what an etcd left that did not get as far as a log
+		return nil, err
+	}
+	if err := a.save(Journal{Cluster: f.Digest, Saw: maps.Clone(saw)}); err != nil {
+		return nil, err
+	}
+	a.o.Board.Move(agentapi.New, "", d.Reason, d.Message)
+	a.handOut()
+	return &outcome{decision: d, reason: d.Reason,
+		start: memberconf.Start{State: memberconf.StateNew, Initial: f.Wanted, Token: tokenOf(a.template.Token(), saw)},
+		// As far as it matters: something is there, and no client wrote to it.
+		data: datadir.Inspection{State: datadir.Blank, ClusterID: unknownID}}, nil
+}
+
+// unknownID is the id of data that etcd is about to make.
+const unknownID = 1
+
+// handOut lets the others know that the volume may hold anything from now on.
+func (a *attempt) handOut() {
+	a.changed()
+	a.o.Board.Update(func(m *agentapi.Member) { m.Data = agentapi.Data{} })
+}
+
+// join makes the member a learner of the cluster that answers.
+func (a *attempt) join(ctx context.Context, f Facts, d Decision) (*outcome, error) {
+	endpoints := d.Cluster.Endpoints
+	if a.data.State == datadir.Invalid {
+		a.o.Board.Move(agentapi.New, "", agentapi.DBCorruptionDetected, d.Message)
+	} else if a.o.Board.State().State == "" {
+		a.o.Board.Move(agentapi.New, "", agentapi.ClusterScaledUp, d.Message)
+	}
+	a.o.Board.Move(agentapi.Starting, agentapi.PendingLearner, agentapi.WaitingToJoinAsLearner, d.Message)
+	if j := a.journal; j.Nonce != "" || len(j.Saw) > 0 || j.Restoring || d.Listed == 0 && j.Learner != 0 {
+		if err := a.save(Journal{}); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range d.Remove {
+		if err := a.o.Others.Remove(ctx, endpoints, id); err != nil {
+			return nil, later(err)
+		}
+		a.o.Log.Info("removed from the cluster what this member was", "member", idText(id), "cluster", idText(d.Cluster.ClusterID))
+	}
+	if err := a.setAside(); err != nil {
+		return nil, err
+	}
+	own, _ := f.own()
+	outside := uint64(0)
+	if f.Outside != nil {
+		outside = d.Cluster.ClusterID
+	}
+	id := d.Listed
+	if id == 0 {
+		began := a.o.Now()
+		added, err := a.o.Others.AddLearner(ctx, endpoints, own.PeerURLs)
+		a.o.LearnerAdded(a.o.Now().Sub(began), err == nil)
+		if err != nil {
+			return nil, later(err)
+		}
+		id = added.ID
+		if err := a.save(Journal{Learner: id, Outside: outside}); err != nil {
+			return nil, err
+		}
+	}
+	listed, err := a.o.Others.Members(ctx, endpoints)
+	if err != nil {
+		return nil, later(err)
+	}
+	if p, ok := listed.ByID(id); !ok || p.Started() || listed.ClusterID != d.Cluster.ClusterID {
+		return nil, notYet{fmt.Errorf("the cluster changed while learner %016x was about to join it", id)}
+	}
+	if err := a.save(Journal{Learner: id, HandedOut: true, Outside: outside}); err != nil {
+		return nil, err
+	}
+	a.o.Board.Move(agentapi.Starting, agentapi.Learner, agentapi.JoinedAsLearner, fmt.Sprintf("learner %016x of cluster %016x", id, listed.ClusterID))
+	a.handOut()
+	now := a.o.Now().UTC()
+	a.o.Board.Update(func(m *agentapi.Member) {
+		m.LastRestoration = &agentapi.Restored{Type: agentapi.FromLeader, Status: agentapi.InProgress, Start: now, Message: d.Message}
+	})
+	return &outcome{decision: d, reason: agentapi.JoinedAsLearner,
+		start: memberconf.Start{State: memberconf.StateExisting, Initial: initial(listed, id, f.Self)},
+		data:  datadir.Inspection{State: datadir.Blank, ClusterID: listed.ClusterID, MemberID: id}}, nil
+}
+
+// later makes answers of the cluster that pass by themselves reasons to wait.
+func later(err error) error {
+	for _, passing := range []error{member.ErrTooManyLearners, member.ErrUnhealthy, member.ErrNoLeader, member.ErrUnreachable,
+		member.ErrPeerURLExists, member.ErrLearner, member.ErrMemberNotFound} {
+		if errors.Is(err, passing) {
+			return notYet{err}
+		}
+	}
+	return err
+}
+
+// initial are the members as etcd has to be told of them: exactly those of the list. The names of
+// the others do not matter, but have to differ.
+func initial(listed member.Membership, own uint64, name string) []memberconf.Peer {
+	var out []memberconf.Peer
+	taken := map[string]bool{name: true}
+	for _, p := range listed.Peers {
+		peer := memberconf.Peer{Name: p.Name, PeerURLs: slices.Clone(p.PeerURLs), ClientURLs: slices.Clone(p.ClientURLs)}
+		switch {
+		case p.ID == own:
+			peer.Name = name
+		case p.Name == "" || taken[p.Name]:
+			peer.Name = fmt.Sprintf("member-%016x", p.ID)
+		}
+		taken[peer.Name] = true
+		out = append(out, peer)
+	}
+	return out
+}
+
+// restore replaces what is on the volume by the newest backup.
+func (a *attempt) restore(ctx context.Context, d Decision) error {
+	if a.restored {
+		return fmt.Errorf("what was restored is not what the bucket holds: %s", d.Message)
+	}
+	if err := a.save(Journal{Restoring: true}); err != nil {
+		return err
+	}
+	if err := a.setAside(); err != nil {
+		return err
+	}
+	own, ok := a.template.Peer(a.o.Name)
+	if !ok {
+		return notYet{fmt.Errorf("%s is none of the wanted members any more", a.o.Name)}
+	}
+	cluster, err := memberconf.Cluster([]memberconf.Peer{own})
+	if err != nil {
+		return err
+	}
+	began := a.o.Now().UTC()
+	report := func(change func(*agentapi.Restored)) {
+		a.o.Board.Update(func(m *agentapi.Member) {
+			r := agentapi.Restored{Type: agentapi.FromSnapshot, Status: agentapi.InProgress, Start: began, Message: d.Message}
+			change(&r)
+			m.LastRestoration = &r
+		})
+	}
+	a.o.Board.Move(agentapi.Initializing, agentapi.Restoration, d.Reason, d.Message)
+	report(func(*agentapi.Restored) {})
+	err = a.o.Restore(ctx, RestoreOrder{
+		DataDir:    a.template.DataDir(),
+		Member:     datadir.Membership{Name: own.Name, InitialCluster: cluster, Token: tokenOf(a.template.Token(), map[string]string{own.Name: newNonce()}), PeerURLs: own.PeerURLs},
+		QuotaBytes: a.template.QuotaBytes(),
+		Progress: func(phase string, done, total int64) {
+			report(func(r *agentapi.Restored) { r.Phase, r.Done, r.Total = phase, done, total })
+		},
+	})
+	a.changed()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ended := a.o.Now().UTC()
+	if err != nil {
+		err = fmt.Errorf("restore the backup: %w", err)
+		report(func(r *agentapi.Restored) { r.Status, r.End, r.Message = agentapi.Failed, &ended, err.Error() })
+		a.o.Board.Move(agentapi.Initializing, agentapi.Restoration, agentapi.RestorationFailed, err.Error())
+		if errors.Is(err, ErrUnavailable) {
+			return notYet{err}
+		}
+		return err
+	}
+	report(func(r *agentapi.Restored) { r.Status, r.End = agentapi.Success, &ended })
+	a.restored, a.entered = true, agentapi.RestorationSucceeded
+	return nil
+}

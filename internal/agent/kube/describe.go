@@ -1,0 +1,180 @@
+package kube
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
+)
+
+// Bounds of what is written: an object must not grow with the age of a cluster.
+const (
+	maxTransitions = 32
+	maxMismatches  = 16
+	maxListed      = 10  // findings, and names, as the resource allows
+	maxText        = 600 // bytes of one message
+)
+
+// describe is what is known of a member as its EtcdMember has it.
+func describe(m agentapi.Member) druidv1alpha1.MemberReport {
+	secure := securePeers(m)
+	r := druidv1alpha1.MemberReport{
+		ID: known(m.ID, m.Data.ID), ClusterID: known(m.ClusterID, m.Data.ClusterID),
+		PeerTLSEnabled: &secure, PeerURLs: m.PeerURLs,
+		Waiting: clip(m.Waiting, maxText), VolumeFull: clip(m.VolumeFull, maxText), BackupLeader: m.BackupLeader,
+		Snapshots: snapshots(m), LastRestoration: restoration(m.LastRestoration), LastDefragmentation: defragmentation(m.LastDefragmentation),
+		VolumeMismatches: mismatches(m.VolumeMismatches), Transitions: transitions(m.Transitions),
+	}
+	if e := m.Etcd; e != nil {
+		r.Version, r.Revision, r.DBSize, r.DBSizeInUse = e.Version, e.Revision, size(e.DBSize), size(e.DBSizeInUse)
+		r.Alarms = slices.Compact(slices.Sorted(slices.Values(e.Alarms)))
+	}
+	return r
+}
+
+// votes says that the member has a vote now.
+func votes(m agentapi.Member) bool {
+	n := len(m.Transitions)
+	return m.Etcd != nil && !m.Etcd.Learner && n > 0 && m.Transitions[n-1].State == agentapi.Started
+}
+
+func known(ids ...string) *string {
+	for _, id := range ids {
+		if id != "" {
+			return &id
+		}
+	}
+	return nil
+}
+
+func snapshots(m agentapi.Member) *druidv1alpha1.MemberSnapshots {
+	if m.Snapshots == nil && m.BackupFailure == nil {
+		return nil
+	}
+	var out druidv1alpha1.MemberSnapshots
+	if s := m.Snapshots; s != nil {
+		out = druidv1alpha1.MemberSnapshots{LastFull: snapshot(s.LastFull), LastDelta: snapshot(s.LastDelta),
+			AccumulatedDeltaSize: size(s.AccumulatedDeltaSize), NothingNew: at(s.NothingNew), Bucket: bucket(s.Bucket)}
+	}
+	if f := m.BackupFailure; f != nil {
+		out.Failure = &druidv1alpha1.SnapshotFailure{Since: metav1.NewTime(f.Since), Reason: string(f.Reason), Message: clip(f.Message, maxText)}
+	}
+	return &out
+}
+
+func snapshot(u *agentapi.Uploaded) *druidv1alpha1.MemberSnapshot {
+	if u == nil {
+		return nil
+	}
+	return &druidv1alpha1.MemberSnapshot{Timestamp: metav1.NewTime(u.Timestamp), Name: u.Name, Size: size(u.Size), StartRevision: u.StartRevision, EndRevision: u.EndRevision}
+}
+
+func bucket(b *agentapi.Bucket) *druidv1alpha1.BackupStatus {
+	if b == nil {
+		return nil
+	}
+	out := &druidv1alpha1.BackupStatus{
+		LookedAt: metav1.NewTime(b.LookedAt), FirstRestorable: restorable(b.First), LastRestorable: restorable(b.Last),
+		ProtectionLevel: b.Level, ProtectedUntil: at(b.Until), Protection: clip(b.Protection, maxText),
+		TamperFindingsCount: int32(b.TamperingCount), ExcludedSnapshotsCount: int32(b.ExcludedCount), //nolint:gosec // numbers of objects below a prefix
+	}
+	for _, f := range b.Tampering[:min(len(b.Tampering), maxListed)] {
+		out.TamperFindings = append(out.TamperFindings, druidv1alpha1.TamperFinding{Code: f.Code, Message: clip(f.Text, maxText)})
+	}
+	for _, name := range b.Excluded[:min(len(b.Excluded), maxListed)] {
+		out.ExcludedSnapshots = append(out.ExcludedSnapshots, clip(name, maxText))
+	}
+	return out
+}
+
+func restorable(r *agentapi.Restorable) *druidv1alpha1.RestorableState {
+	if r == nil {
+		return nil
+	}
+	return &druidv1alpha1.RestorableState{Time: metav1.NewTime(r.Time), Revision: r.Revision}
+}
+
+func restoration(r *agentapi.Restored) *druidv1alpha1.Restoration {
+	if r == nil {
+		return nil
+	}
+	return &druidv1alpha1.Restoration{Type: druidv1alpha1.RestorationType(r.Type), Status: druidv1alpha1.OperationOutcome(r.Status),
+		Message: clip(r.Message, maxText), StartTime: metav1.NewTime(r.Start), EndTime: at(r.End)}
+}
+
+func defragmentation(d *agentapi.Defragmentation) *druidv1alpha1.Defragmentation {
+	if d == nil {
+		return nil
+	}
+	out := &druidv1alpha1.Defragmentation{StartTime: metav1.NewTime(d.Start), EndTime: at(d.End), Status: druidv1alpha1.OperationOutcome(d.Status),
+		Reason: d.Reason, Message: clip(d.Message, maxText), InitialDBSize: size(d.InitialDBSize)}
+	if d.FinalDBSize > 0 {
+		out.FinalDBSize = size(d.FinalDBSize)
+	}
+	return out
+}
+
+// mismatches has one entry for each volume, as the resource wants it: the last time it was mounted,
+// with all restarts.
+func mismatches(all []agentapi.Mismatch) (out []druidv1alpha1.VolumeMismatch) {
+	for _, m := range all {
+		next := druidv1alpha1.VolumeMismatch{IdentifiedAt: metav1.NewTime(m.IdentifiedAt), FixedAt: at(m.FixedAt), VolumeID: clip(m.VolumeID, maxText), NumRestarts: int32(m.Restarts)}
+		out = mergeMismatch(out, next)
+	}
+	return out
+}
+
+func mergeMismatch(all []druidv1alpha1.VolumeMismatch, next druidv1alpha1.VolumeMismatch) []druidv1alpha1.VolumeMismatch {
+	if i := slices.IndexFunc(all, func(m druidv1alpha1.VolumeMismatch) bool { return m.VolumeID == next.VolumeID }); i >= 0 {
+		next.NumRestarts += all[i].NumRestarts
+		if all[i].FixedAt == nil {
+			next.IdentifiedAt = all[i].IdentifiedAt
+		}
+		all = slices.Delete(all, i, i+1)
+	}
+	return last(append(all, next), maxMismatches)
+}
+
+func transitions(all []agentapi.Transition) (out []druidv1alpha1.MemberTransition) {
+	for _, t := range last(all, maxTransitions) {
+		out = append(out, druidv1alpha1.MemberTransition{State: druidv1alpha1.MemberState(t.State), SubState: druidv1alpha1.MemberSubState(t.SubState),
+			Reason: druidv1alpha1.MemberReason(t.Reason), TransitionTime: metav1.NewTime(t.Time), Message: clip(t.Message, maxText)})
+	}
+	return out
+}
+
+// last are the last n of a list.
+func last[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
+
+// size is a number of bytes as it was counted: 6442450944 and not 6Gi, which cannot say every number.
+func size(bytes int64) *resource.Quantity {
+	return resource.NewQuantity(max(bytes, 0), resource.DecimalSI)
+}
+
+func at(t *time.Time) *metav1.Time {
+	if t == nil {
+		return nil
+	}
+	out := metav1.NewTime(*t)
+	return &out
+}
+
+// clip keeps a text to one line of so many bytes.
+func clip(text string, most int) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	if len(text) <= most {
+		return text
+	}
+	const mark = "..."
+	cut := most - len(mark)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + mark
+}

@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"druid.internal/druid/internal/agent/status"
+	"druid.internal/druid/internal/agentapi"
+)
+
+const (
+	// leastRoom is by how much etcd's log grows at a time. An etcd that cannot have that ends, with
+	// less than that free.
+	leastRoom = 64_000_000
+	// roomInterval is how often the volume is asked.
+	roomInterval = 10 * time.Second
+)
+
+// room tells the board while the volume has none. It tells the limit and not what is free, which
+// would be another message at every look.
+type room struct {
+	of    func() (free, size uint64, err error) // in bytes
+	board *status.Board
+	log   *slog.Logger
+
+	failed string // how the last look did
+}
+
+// run looks until ctx ends.
+func (r *room) run(ctx context.Context) error {
+	tick := time.NewTicker(roomInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			r.look()
+		}
+	}
+}
+
+// look asks once. What was told stays if the volume does not answer.
+func (r *room) look() {
+	free, size, err := r.of()
+	if err != nil {
+		if r.failed != err.Error() {
+			r.log.Warn("whether the volume is full cannot be told", "error", err)
+		}
+		r.failed = err.Error()
+		return
+	}
+	r.failed = ""
+	full := ""
+	if free < leastRoom {
+		full = fmt.Sprintf("less than %d MB of the volume's %d MB are free, and etcd ends when its log cannot grow by that", leastRoom/1_000_000, size/1_000_000)
+	}
+	r.board.Update(func(m *agentapi.Member) {
+		if m.VolumeFull != full {
+			r.log.Info("the room on the volume changed", "free", free, "size", size, "full", full != "")
+		}
+		m.VolumeFull = full
+	})
+}

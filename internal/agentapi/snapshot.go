@@ -1,0 +1,42 @@
+package agentapi
+
+import "time"
+
+// Snapshot is a snapshot in the original's form, with its field names.
+type Snapshot struct {
+	CreatedOn         time.Time `json:"createdOn"`
+	ImmutableUntil    time.Time `json:"immutabilityExpriyTime"` // zero: not known to be locked
+	VersionID         *string   `json:"versionID"`
+	Kind              string    `json:"kind"` // Full or Incr
+	SnapDir           string    `json:"snapDir"`
+	SnapName          string    `json:"snapName"`
+	Prefix            string    `json:"prefix"`
+	CompressionSuffix string    `json:"compressionSuffix"`
+	StartRevision     int64     `json:"startRevision"`
+	LastRevision      int64     `json:"lastRevision"`
+	IsChunk           bool      `json:"isChunk"`
+	IsFinal           bool      `json:"isFinal"`
+}
+
+// LatestSnapshots is the answer of /snapshot/latest.
+type LatestSnapshots struct {
+	FullSnapshot   *Snapshot   `json:"fullSnapshot"`
+	DeltaSnapshots []*Snapshot `json:"deltaSnapshots"`
+}
+
+// Health is the answer of /healthz.
+type Health struct {
+	Health bool `json:"health"`
+}
+
+// Operation is a long piece of work of a sidecar.
+type Operation struct {
+	Kind    string     `json:"kind"` // restore, defragment, compact, verify
+	Status  Outcome    `json:"status"`
+	Start   time.Time  `json:"startTime"`
+	End     *time.Time `json:"endTime,omitempty"`
+	Phase   string     `json:"phase,omitempty"`
+	Done    int64      `json:"done,omitempty"`
+	Total   int64      `json:"total,omitempty"` // of what Done counts; 0: not known
+	Message string     `json:"message,omitempty"`
+}

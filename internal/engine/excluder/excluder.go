@@ -1,0 +1,275 @@
+// Package excluder takes snapshots out of restores, and puts them back, without deleting anything.
+//
+// Where a store has tags, the tag x-etcd-snapshot-exclude of every version of the snapshot says it;
+// locks do not keep anybody from setting it. Elsewhere a small object beside the snapshot does. What
+// was set is read back.
+package excluder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/store"
+)
+
+// The refusals.
+var (
+	ErrUnknown       = errors.New("no such snapshot")
+	ErrLeavesNothing = errors.New("nothing could be restored any more")
+)
+
+// Request says which snapshots to take out, or to put back.
+type Request struct {
+	Store  store.Store
+	Prefix string
+	Names  []snapshot.Name
+
+	Include      bool   // put them back instead
+	Reason       string // kept where the store has room for it: in the small object
+	LeaveNothing bool   // allowed although a lineage could not be restored at all afterwards
+
+	Now func() time.Time
+}
+
+// Change is what became of one snapshot.
+type Change struct {
+	Key      string `json:"key"`
+	Excluded bool   `json:"excluded"`
+	Changed  bool   `json:"changed"`            // false: it was so before
+	Versions int    `json:"versions,omitempty"` // tagged; 0 where a small object tells it
+}
+
+// Reach is a range of revisions to each of which one can restore.
+type Reach struct {
+	Lineage  snapshot.LineageID `json:"lineage,omitempty"`
+	From     snapshot.Revision  `json:"from"`
+	To       snapshot.Revision  `json:"to"`
+	FromTime time.Time          `json:"fromTime,omitzero"`
+	ToTime   time.Time          `json:"toTime,omitzero"`
+}
+
+// Report is what was done, and what can be restored before and after it.
+type Report struct {
+	Changes []Change `json:"changes"`
+	Before  []Reach  `json:"before"`
+	After   []Reach  `json:"after"`
+	// Newest is set where the newest chain of a lineage lost something: what is uploaded as its
+	// continuation cannot be restored before the next full.
+	Newest bool `json:"newestChainChanged,omitempty"`
+}
+
+// subject is one key that is to change.
+type subject struct {
+	key      snapshot.Key
+	versions []timeline.Object // contents, not markers
+	records  int64             // the highest number of its exclusion records
+}
+
+// Run carries the request out. Nothing is changed unless all of it can be decided. If it fails
+// later the report tells what was done, and running it again goes on.
+func Run(ctx context.Context, q Request) (Report, error) {
+	if q.Now == nil {
+		q.Now = time.Now
+	}
+	verb := "exclude"
+	if q.Include {
+		verb = "include"
+	}
+	r, err := q.run(ctx)
+	if err != nil {
+		return r, fmt.Errorf("%s snapshots: %w", verb, err)
+	}
+	return r, nil
+}
+
+func (q Request) run(ctx context.Context) (Report, error) {
+	before, err := q.read(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	subjects, err := find(before, q.Names)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Before: reaches(before.Timeline)}
+	if err := q.leavesSomething(before.Timeline, q.imagine(before.Listing, subjects)); err != nil {
+		return r, err
+	}
+	for _, s := range subjects {
+		c, err := q.change(ctx, s)
+		if err != nil {
+			return r, err
+		}
+		r.Changes = append(r.Changes, c)
+	}
+	after, err := q.read(ctx)
+	if err != nil {
+		return r, fmt.Errorf("all were changed, but reading the bucket again failed: %w", err)
+	}
+	r.After, r.Newest = reaches(after.Timeline), newestDiffers(before.Timeline, after.Timeline)
+	return r, q.confirm(after, subjects)
+}
+
+func (q Request) read(ctx context.Context) (*catalog.Catalog, error) {
+	return catalog.Read(ctx, q.Store, q.Prefix, catalog.Options{Tags: catalog.TagsOfAll})
+}
+
+// find looks the names up. A name can stand in several places, and all of them are meant.
+func find(c *catalog.Catalog, names []snapshot.Name) ([]subject, error) {
+	wanted := map[snapshot.Name]bool{}
+	for _, n := range names {
+		wanted[n] = true
+	}
+	at := map[snapshot.Key]int{}
+	var found []subject
+	for _, o := range c.Listing.Objects {
+		if o.Key.Object != snapshot.SnapshotObject || o.Marker || !wanted[o.Key.Name] {
+			continue
+		}
+		i, is := at[o.Key]
+		if !is {
+			i = len(found)
+			at[o.Key] = i
+			found = append(found, subject{key: o.Key})
+		}
+		found[i].versions = append(found[i].versions, o)
+	}
+	for _, s := range found {
+		delete(wanted, s.key.Name)
+	}
+	for _, n := range names {
+		if wanted[n] {
+			return nil, fmt.Errorf("%w: %s; `etcdbrctl list --all` shows the names", ErrUnknown, n)
+		}
+	}
+	for ref := range c.Objects.All() {
+		if ref.Key.Object != snapshot.ExclusionObject {
+			continue
+		}
+		if i, is := at[ref.Key.Snapshot()]; is {
+			found[i].records = max(found[i].records, ref.Key.Number)
+		}
+	}
+	return found, nil
+}
+
+// imagine is the timeline as it will be.
+func (q Request) imagine(l timeline.Listing, subjects []subject) timeline.Timeline {
+	meant := map[snapshot.Key]bool{}
+	for _, s := range subjects {
+		meant[s.key] = true
+	}
+	objects := make([]timeline.Object, len(l.Objects))
+	for i, o := range l.Objects {
+		if meant[o.Key] && o.Key.Object == snapshot.SnapshotObject {
+			o.Excluded = !q.Include
+		}
+		objects[i] = o
+	}
+	l.Objects = objects
+	return timeline.Build(l)
+}
+
+// leavesSomething refuses to take the last chain of a lineage out of restores.
+func (q Request) leavesSomething(before, after timeline.Timeline) error {
+	if q.LeaveNothing || q.Include {
+		return nil
+	}
+	for _, l := range before.Lineages {
+		if then, _ := after.Lineage(l.ID); len(l.Windows()) > 0 && len(then.Windows()) == 0 {
+			return fmt.Errorf("%w of %s; exclude less, or take a new full first", ErrLeavesNothing, timeline.Title(l.ID))
+		}
+	}
+	return nil
+}
+
+// change sets the tag of all versions, or writes the record.
+func (q Request) change(ctx context.Context, s subject) (Change, error) {
+	c := Change{Key: s.key.String(), Excluded: !q.Include}
+	if !q.Store.Capabilities().Tags {
+		if s.versions[0].Excluded == c.Excluded {
+			return c, nil
+		}
+		c.Changed = true
+		return c, q.record(ctx, s)
+	}
+	tagger, is := store.As[store.Tagger](q.Store)
+	if !is {
+		return c, fmt.Errorf("tag %s: %w", s.key, store.ErrUnsupported)
+	}
+	for _, v := range s.versions {
+		if v.Excluded == c.Excluded {
+			continue
+		}
+		at := store.Version{Key: s.key.String(), ID: v.Version}
+		if err := tagger.SetTag(ctx, at, catalog.ExcludeTag, fmt.Sprint(c.Excluded)); err != nil {
+			return c, err
+		}
+		c.Changed = true
+		c.Versions++
+	}
+	return c, nil
+}
+
+// record writes the next exclusion record of a snapshot.
+func (q Request) record(ctx context.Context, s subject) error {
+	content, err := catalog.Exclusion{Excluded: !q.Include, At: q.Now().UTC().Truncate(time.Second), Reason: q.Reason}.Encode()
+	if err != nil {
+		return err
+	}
+	key := s.key.Exclusion(s.records + 1).String()
+	_, err = q.Store.Put(ctx, key, bytes.NewReader(content), store.PutOptions{})
+	if errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("somebody else wrote %s at the same moment: look at it with `etcdbrctl list`, and try again: %w", key, err)
+	}
+	return err
+}
+
+// confirm compares what was read back with what was asked for.
+func (q Request) confirm(after *catalog.Catalog, subjects []subject) error {
+	meant := map[snapshot.Key]bool{}
+	for _, s := range subjects {
+		meant[s.key] = true
+	}
+	var wrong []string
+	for _, o := range after.Listing.Objects {
+		if o.Key.Object == snapshot.SnapshotObject && !o.Marker && meant[o.Key] && o.Excluded == q.Include {
+			wrong = append(wrong, o.Ref.String())
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the store accepted the change, and it is not there: %s; either tags may be written and not read, or somebody else changed them, or the store drops them",
+		strings.Join(wrong, ", "))
+}
+
+func reaches(t timeline.Timeline) []Reach {
+	all := []Reach{}
+	for _, l := range t.Lineages {
+		for _, w := range l.Windows() {
+			all = append(all, Reach{Lineage: l.ID, From: w.From, To: w.To, FromTime: w.FromTime, ToTime: w.ToTime})
+		}
+	}
+	return all
+}
+
+// newestDiffers reports whether the newest chain of a lineage ends elsewhere, or begins elsewhere.
+func newestDiffers(before, after timeline.Timeline) bool {
+	for _, l := range before.Lineages {
+		then, _ := after.Lineage(l.ID)
+		a, _ := l.NewestChain()
+		b, _ := then.NewestChain()
+		if a.Base.Ref != b.Base.Ref || a.End > b.End {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,105 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// asideTime is how the moment stands in the name of data that were set aside. It sorts.
+const asideTime = "20060102T150405.000000000Z"
+
+// SetAside takes the data away from dir, so that it is [Missing], and returns where they are now:
+// dir.aside-TIME, or dir/member.aside-TIME if dir is a mount point. It is one rename, on the disk
+// when SetAside returns. Nothing there is an error that wraps fs.ErrNotExist. Other errors:
+// [ErrBusy] while an etcd runs on the data or a restore into dir goes on, [ErrPlace].
+func SetAside(dir string, now time.Time) (string, error) { return setAsideAt(dir, now, false) }
+
+func setAsideAt(dir string, now time.Time, mounted bool) (string, error) {
+	p, err := openPlace(dir, mounted)
+	if err != nil {
+		return "", err
+	}
+	defer p.close()
+	if err := p.recover(); err != nil { // else it would put older data back under the name
+		return "", err
+	}
+	if _, err := os.Lstat(p.target); err != nil {
+		return "", err
+	}
+	if _, err := p.inspect(); err != nil {
+		return "", err
+	}
+	for i := 0; ; i++ {
+		to := p.target + asideMark + now.Add(time.Duration(i)).UTC().Format(asideTime)
+		err := unix.Renameat2(unix.AT_FDCWD, p.target, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system cannot; nobody else is here
+			if _, serr := os.Lstat(to); serr == nil {
+				err = unix.EEXIST
+			} else {
+				err = unix.Rename(p.target, to)
+			}
+		}
+		if errors.Is(err, unix.EEXIST) {
+			continue
+		}
+		if err != nil {
+			return "", &os.LinkError{Op: "set aside", Old: p.target, New: to, Err: err}
+		}
+		return to, syncDir(filepath.Dir(p.target))
+	}
+}
+
+const asideMark = ".aside-"
+
+// Aside lists what was set aside from dir, the oldest first.
+func Aside(dir string) ([]string, error) { return asideAt(dir, false) }
+
+func asideAt(dir string, mounted bool) ([]string, error) {
+	p, err := locate(dir, mounted)
+	if err != nil {
+		return nil, err
+	}
+	parent, prefix := filepath.Dir(p.target), filepath.Base(p.target)+asideMark
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, e := range entries {
+		if at, ok := strings.CutPrefix(e.Name(), prefix); ok {
+			if _, err := time.Parse(asideTime, at); err == nil {
+				found = append(found, filepath.Join(parent, e.Name()))
+			}
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// Forget removes what was set aside from dir and returns what that was. What an interrupted run left
+// half removed, the next one removes.
+func Forget(dir string) ([]string, error) { return forgetAt(dir, false) }
+
+func forgetAt(dir string, mounted bool) ([]string, error) {
+	all, err := asideAt(dir, mounted)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	for i, path := range all {
+		if err := os.RemoveAll(path); err != nil {
+			return all[:i], fmt.Errorf("remove data that were set aside: %w", err)
+		}
+	}
+	return all, syncDir(filepath.Dir(all[0]))
+}

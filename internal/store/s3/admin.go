@@ -1,0 +1,318 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/admin"
+)
+
+// Admin administers one bucket. It shares connections, identity and words with [Store].
+type Admin struct {
+	s     *Store
+	made  admin.Creation
+	rules immutability.BucketRules
+}
+
+var _ admin.Bucket = (*Admin)(nil)
+
+// NewAdmin connects to the server; the bucket need not exist.
+func NewAdmin(ctx context.Context, o Options, c admin.Creation) (*Admin, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	if c.Region != "" && o.Region == "" {
+		o.Region = c.Region
+	}
+	client, httpClient, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	o.Region = client.Options().Region
+	s := &Store{opts: o, client: client, http: httpClient, sse: newSSE(o), trusted: o.trusted()}
+	s.caps = store.Capabilities{Provider: o.Provider, Location: o.location(), Tags: true}
+	rules, _ := immutability.RulesOf(o.Provider)
+	return &Admin{s: s, made: c, rules: rules}, nil
+}
+
+// Rules implements admin.Bucket.
+func (a *Admin) Rules() immutability.BucketRules { return a.rules }
+
+// Location implements admin.Bucket.
+func (a *Admin) Location() string { return a.s.caps.Location }
+
+func (a *Admin) bucket() *string { return &a.s.opts.Bucket }
+
+func (a *Admin) failed(what string, err error) error {
+	return fmt.Errorf("%s %s: %w", what, a.s.caps.Location, err)
+}
+
+// Read implements admin.Bucket.
+func (a *Admin) Read(ctx context.Context) (immutability.Bucket, error) {
+	b, err := a.read(ctx)
+	if err != nil {
+		return immutability.Bucket{}, a.failed("inspect", err)
+	}
+	return b, nil
+}
+
+func (a *Admin) read(ctx context.Context) (immutability.Bucket, error) {
+	b := immutability.Bucket{Mode: immutability.ModeNone}
+	out, err := a.s.client.HeadBucket(ctx, &awss3.HeadBucketInput{Bucket: a.bucket()})
+	server := ""
+	switch {
+	case err == nil:
+		server = header(out.ResultMetadata, "Server")
+	default:
+		server = serverOf(err)
+	}
+	a.limits(&b, server)
+	switch status := statusOf(err); {
+	case err == nil:
+	case status == http.StatusNotFound:
+		return b, nil
+	case status == http.StatusForbidden: // it is there, and we may not look at it
+		denied := a.s.classify(ctx, err)
+		if b.Owner, err = a.foreignOwner(ctx, server); err != nil || b.Owner == "" {
+			return b, denied
+		}
+	default:
+		return b, a.s.classify(ctx, err)
+	}
+	b.Exists = true
+	if b.Owner == "" {
+		b.Owner, err = a.foreignOwner(ctx, server)
+	}
+	if err != nil || b.Owner != "" {
+		return b, err
+	}
+	if err := a.s.discover(ctx); err != nil {
+		return b, err
+	}
+	v, err := a.s.versioning(ctx)
+	if err != nil {
+		return b, err
+	}
+	b.Versioned = v.status == string(types.BucketVersioningStatusEnabled)
+	lock, err := a.s.lockConfiguration(ctx)
+	if err != nil {
+		return b, err
+	}
+	b.ObjectLock, b.Mode, b.Period = lock.enabled, lock.mode, immutability.Period(lock.period)
+	inspected, err := a.s.Inspect(ctx)
+	if err != nil {
+		return b, err
+	}
+	b.Notes = append(b.Notes, inspected.Notes...)
+	if err := a.readPolicy(ctx, &b); err != nil {
+		return b, err
+	}
+	return b, a.readLifecycle(ctx, &b)
+}
+
+// isMinIO tells by the name that a server gives itself.
+func (a *Admin) isMinIO(server string) bool { return !a.s.opts.ofAWS() && honoursConditions(server) }
+
+// limits notes what this server cannot or must not have.
+func (a *Admin) limits(b *immutability.Bucket, server string) {
+	b.NoGuards = map[immutability.Guard]string{}
+	if a.isMinIO(server) {
+		b.AbortsUploads = true
+		b.NoGuards[immutability.GuardOldTLS] = "MinIO has no such condition, and takes TLS from 1.2 on only"
+		b.NoGuards[immutability.GuardMarkers] = "MinIO asks for s3:DeleteObject for deletions of versions as well, so nothing could be collected any more"
+	}
+	if strings.HasPrefix(a.s.opts.Endpoint, "http://") {
+		for _, g := range []immutability.Guard{immutability.GuardPlainHTTP, immutability.GuardOldTLS} {
+			b.NoGuards[g] = "this program reaches the bucket without TLS itself, and would be locked out"
+		}
+	}
+}
+
+// foreignOwner is whose the bucket is if it is none of ours; empty also where the server does not tell.
+// MinIO has one owner of everything, and lists to each what he may use.
+func (a *Admin) foreignOwner(ctx context.Context, server string) (string, error) {
+	if a.isMinIO(server) {
+		return "", nil
+	}
+	own, err := a.s.client.ListBuckets(ctx, &awss3.ListBucketsInput{Prefix: a.bucket()})
+	if err != nil {
+		return "", a.unlessUntold(ctx, err)
+	}
+	for _, o := range own.Buckets {
+		if aws.ToString(o.Name) == a.s.opts.Bucket {
+			return "", nil
+		}
+	}
+	whose := "somebody else"
+	if acl, err := a.s.client.GetBucketAcl(ctx, &awss3.GetBucketAclInput{Bucket: a.bucket()}); err == nil && acl.Owner != nil {
+		whose = nameOf(acl.Owner)
+	}
+	return fmt.Sprintf("%s (it is not among the buckets of %s)", whose, nameOf(own.Owner)), nil
+}
+
+func nameOf(o *types.Owner) string {
+	switch {
+	case o == nil:
+		return "this identity"
+	case aws.ToString(o.DisplayName) != "":
+		return *o.DisplayName
+	}
+	return aws.ToString(o.ID)
+}
+
+// unlessUntold is the error, unless it is only that one may not ask or that there is no answer.
+func (a *Admin) unlessUntold(ctx context.Context, err error) error {
+	classified := a.s.classify(ctx, err)
+	if errors.Is(classified, store.ErrForbidden) || errors.Is(classified, store.ErrUnsupported) {
+		return nil
+	}
+	return classified
+}
+
+// Do implements admin.Bucket.
+func (a *Admin) Do(ctx context.Context, step immutability.BucketStep) (string, error) {
+	said, err := a.do(ctx, step)
+	if err != nil {
+		return "", a.failed(string(step.Do)+" of", err)
+	}
+	return said, nil
+}
+
+func (a *Admin) do(ctx context.Context, step immutability.BucketStep) (string, error) {
+	switch step.Do {
+	case immutability.BucketCreate:
+		return a.create(ctx, step)
+	case immutability.BucketVersions:
+		_, err := a.s.client.PutBucketVersioning(ctx, &awss3.PutBucketVersioningInput{Bucket: a.bucket(),
+			VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}})
+		return "", a.s.classify(ctx, err)
+	case immutability.BucketObjectLock:
+		return "", a.allowLocks(ctx)
+	case immutability.BucketPolicy:
+		return "", a.setDefault(ctx, step)
+	case immutability.BucketLengthen:
+		return a.lengthen(ctx, step)
+	case immutability.BucketUploads:
+		return "", a.addRule(ctx)
+	case immutability.BucketGuard:
+		return "", a.changePolicy(ctx, step.Guard, true)
+	case immutability.BucketLift:
+		return "", a.changePolicy(ctx, step.Guard, false)
+	}
+	return "", fmt.Errorf("%s: %w", step.Do, store.ErrUnsupported)
+}
+
+// create makes the bucket. One of ours that is there already is taken as it is: what it lacks is
+// planned when it is read.
+func (a *Admin) create(ctx context.Context, step immutability.BucketStep) (string, error) {
+	in := &awss3.CreateBucketInput{Bucket: a.bucket()}
+	if step.ObjectLock {
+		in.ObjectLockEnabledForBucket = aws.Bool(true)
+	}
+	region := a.made.Region
+	if region == "" && a.s.opts.ofAWS() {
+		region = a.s.opts.Region
+	}
+	if region != "" && region != "us-east-1" { // whose buckets are made without naming it
+		in.CreateBucketConfiguration = &types.CreateBucketConfiguration{LocationConstraint: types.BucketLocationConstraint(region)}
+	}
+	_, err := a.s.client.CreateBucket(ctx, in)
+	switch codeOf(err) {
+	case "BucketAlreadyOwnedByYou":
+		return "it was there already", nil
+	case "BucketAlreadyExists":
+		return "", &store.Failure{Kind: admin.ErrForeign, Said: fmt.Sprintf("the name %q is taken", a.s.opts.Bucket), Remedy: "choose another name", Cause: err}
+	}
+	return "", a.s.classify(ctx, err)
+}
+
+// allowLocks switches object lock on for a bucket that keeps versions.
+func (a *Admin) allowLocks(ctx context.Context) error {
+	_, err := a.s.client.PutObjectLockConfiguration(ctx, &awss3.PutObjectLockConfigurationInput{Bucket: a.bucket(),
+		ObjectLockConfiguration: &types.ObjectLockConfiguration{ObjectLockEnabled: types.ObjectLockEnabledEnabled}})
+	switch {
+	case err == nil:
+		return nil
+	case statusOf(err) == http.StatusConflict, codeOf(err) == "InvalidBucketState":
+		return &immutability.BucketRefusal{Reason: strings.TrimSpace("the server allows locks only in buckets that were created with them. " + serverSaid(err)),
+			Remedy: "make a new bucket with etcdbrctl bucket ensure and copy the backups into it (etcdbrctl copy)"}
+	}
+	return a.s.classify(ctx, err)
+}
+
+// setDefault sets the lock that the bucket stamps on what asks for none. S3 would shorten and weaken
+// it as well, and has no condition for such a change, so it is looked at just before.
+func (a *Admin) setDefault(ctx context.Context, step immutability.BucketStep) error {
+	now, err := a.s.lockConfiguration(ctx)
+	if err != nil {
+		return err
+	}
+	want := step.Period.Duration()
+	if now.period > want || now.period > 0 && immutability.Compare(now.mode, step.Mode) > 0 {
+		return fmt.Errorf("the default lock is %s (%s) by now: %w", immutability.Period(now.period), now.mode, admin.ErrWeaker)
+	}
+	_, err = a.s.client.PutObjectLockConfiguration(ctx, &awss3.PutObjectLockConfigurationInput{Bucket: a.bucket(),
+		ObjectLockConfiguration: &types.ObjectLockConfiguration{
+			ObjectLockEnabled: types.ObjectLockEnabledEnabled,
+			Rule: &types.ObjectLockRule{DefaultRetention: &types.DefaultRetention{
+				Mode: types.ObjectLockRetentionMode(lockMode(step.Mode)), Days: aws.Int32(int32(want / day)),
+			}},
+		}})
+	return a.s.classify(ctx, err)
+}
+
+// lockMode is the server's word.
+func lockMode(m immutability.Mode) types.ObjectLockRetentionMode {
+	if m == immutability.ModeCompliance {
+		return types.ObjectLockRetentionModeCompliance
+	}
+	return types.ObjectLockRetentionModeGovernance
+}
+
+// Delete implements admin.Bucket. S3 itself refuses where there is any version, marker or part.
+func (a *Admin) Delete(ctx context.Context) error {
+	_, err := a.s.client.DeleteBucket(ctx, &awss3.DeleteBucketInput{Bucket: a.bucket()})
+	switch codeOf(err) {
+	case "":
+	case "NoSuchBucket":
+		return nil
+	case "BucketNotEmpty":
+		return a.failed("delete", &store.Failure{Kind: admin.ErrNotEmpty, Said: serverSaid(err), Cause: err})
+	}
+	if err != nil {
+		return a.failed("delete", a.s.classify(ctx, err))
+	}
+	return nil
+}
+
+// serverSaid is the message of the server's answer, or "".
+func serverSaid(err error) string {
+	var api interface{ ErrorMessage() string }
+	if errors.As(err, &api) && api.ErrorMessage() != unknownMessage {
+		return api.ErrorMessage()
+	}
+	return ""
+}
+
+// serverOf is the name that a server gave itself with a refusal.
+func serverOf(err error) string {
+	var resp *awshttp.ResponseError
+	if errors.As(err, &resp) && resp.Response != nil {
+		return resp.Response.Header.Get("Server")
+	}
+	return ""
+}
+
+// CloseIdle drops connections that nobody uses at this moment.
+func (a *Admin) CloseIdle() { a.s.CloseIdle() }
