@@ -1,0 +1,250 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BackupSpec is about the sidecar of each member and the backups it makes.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.deltaSnapshotPeriod) || !has(self.garbageCollectionPeriod) || duration(self.garbageCollectionPeriod) <= duration('1s') || duration(self.deltaSnapshotPeriod) < duration(self.garbageCollectionPeriod)",fieldPath=".deltaSnapshotPeriod",message="must be shorter than garbageCollectionPeriod: shorten the one or lengthen the other, or switch the collection off with garbageCollectionPeriod: 0s"
+// +kubebuilder:validation:XValidation:rule="!has(self.compactionResources) || !has(self.snapshotCompaction) || !has(self.snapshotCompaction.resources)",fieldPath=".compactionResources",message="is the old name of snapshotCompaction.resources, which is set too: remove compactionResources"
+type BackupSpec struct {
+	// Port of the sidecar's HTTP API. Default: 8080.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +kubebuilder:default=8080
+	// +optional
+	Port *int32 `json:"port,omitempty"`
+	// TLS of the sidecar's HTTP API. Default: none.
+	// +optional
+	TLS *TLSConfig `json:"tls,omitempty"`
+	// Image of the container backup-restore. Default: the operator's own image. An image of the
+	// original project, which does not take our flags, is replaced by the operator's; the condition
+	// ImagesReplaced and an event say so.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Image *string `json:"image,omitempty"`
+	// Where the backups are. Default: no backups.
+	// +optional
+	Store *StoreSpec `json:"store,omitempty"`
+	// Compute resources of the container backup-restore. Default: requests of 50m CPU and 128Mi
+	// memory, no limits.
+	// +kubebuilder:validation:XValidation:rule="[has(self.limits) ? self.limits : {}, has(self.requests) ? self.requests : {}].all(m, m.all(k, !string(m[k]).matches('[eE][-+]?[0-9]{3}')))",message="holds a quantity with an exponent of more than two digits: write it with a suffix, such as 128Mi"
+	// +kubebuilder:default={requests: {cpu: "50m", memory: "128Mi"}}
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// Deprecated: the old name of snapshotCompaction.resources, and the same as that. Only one of
+	// both may be set.
+	// +kubebuilder:validation:XValidation:rule="[has(self.limits) ? self.limits : {}, has(self.requests) ? self.requests : {}].all(m, m.all(k, !string(m[k]).matches('[eE][-+]?[0-9]{3}')))",message="holds a quantity with an exponent of more than two digits: write it with a suffix, such as 128Mi"
+	// +optional
+	CompactionResources *corev1.ResourceRequirements `json:"compactionResources,omitempty"`
+	// When the deltas since the last full snapshot are merged into a new one by a Job. Until the
+	// operator has a controller for that, the condition FieldsWithoutEffect names these fields.
+	// +optional
+	SnapshotCompaction *SnapshotCompactionSpec `json:"snapshotCompaction,omitempty"`
+	// When full snapshots are made, in cron's five fields (minute, hour, day of month, month, day of
+	// week) or as a word such as @daily; in UTC. Default: "0 0 * * *", daily at midnight. A schedule
+	// that cannot be read is reported by the condition SchedulesValid, and the one before stays in
+	// force.
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[ ]*((CRON_)?TZ=[^ ]+[ ]+)?(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every[ ]+[^ ]+|[-0-9A-Za-z*?,/]+([ ]+[-0-9A-Za-z*?,/]+){4})[ ]*$')",message="must be a schedule of cron: five fields (minute, hour, day of month, month, day of week) such as 30 2 * * *, or a word such as @daily"
+	// +kubebuilder:default="0 0 * * *"
+	// +optional
+	FullSnapshotSchedule *string `json:"fullSnapshotSchedule,omitempty"`
+	// Which full snapshots are kept: LimitBased keeps the newest maxBackupsLimitBasedGC; Exponential
+	// keeps all of the current hour, the last of each hour today, of each of the last 7 days and of
+	// each of the 4 weeks before. The newest restorable backup, what a lock in the bucket protects,
+	// and a full snapshot that a kept delta builds on stay whatever the policy says.
+	// Default: LimitBased.
+	// +kubebuilder:default=LimitBased
+	// +optional
+	GarbageCollectionPolicy *GarbageCollectionPolicy `json:"garbageCollectionPolicy,omitempty"`
+	// How many full snapshots LimitBased keeps, the newest included. Default: 30.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	// +kubebuilder:default=30
+	// +optional
+	MaxBackupsLimitBasedGC *int32 `json:"maxBackupsLimitBasedGC,omitempty"`
+	// How often old backups are deleted, such as 12h. Up to 1s: never. Default: 12h.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:default="12h"
+	// +optional
+	GarbageCollectionPeriod *metav1.Duration `json:"garbageCollectionPeriod,omitempty"`
+	// How often what changed is uploaded, such as 5m: the longest time whose changes are lost with
+	// all volumes. Less than 1s: never, only full snapshots. Shorter than garbageCollectionPeriod.
+	// Default: 20s.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:default="20s"
+	// +optional
+	DeltaSnapshotPeriod *metav1.Duration `json:"deltaSnapshotPeriod,omitempty"`
+	// How much the changes may have grown before they are uploaded without waiting for
+	// deltaSnapshotPeriod, such as 100Mi. Default: 100Mi.
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,15}([.][0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$') && quantity(string(self)).isGreaterThan(quantity('0'))",message="must be a quantity greater than 0, such as 100Mi"
+	// +kubebuilder:default="100Mi"
+	// +optional
+	DeltaSnapshotMemoryLimit *resource.Quantity `json:"deltaSnapshotMemoryLimit,omitempty"`
+	// How long deltas of earlier full snapshots are kept, such as 96h: within this time any revision
+	// can be restored. The full snapshot they build on is kept with them. Default: 96h.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:default="96h"
+	// +optional
+	DeltaSnapshotRetentionPeriod *metav1.Duration `json:"deltaSnapshotRetentionPeriod,omitempty"`
+	// How snapshots are compressed.
+	// +kubebuilder:default={}
+	// +optional
+	Compression *CompressionSpec `json:"compression,omitempty"`
+	// How deltas are written: native, or v2-json, which the original project can read if it can read
+	// the compression too. Both are always read, and a bucket may hold both. Full snapshots are files
+	// that etcd itself can restore in either case. Default: native.
+	// +kubebuilder:default=native
+	// +optional
+	SnapshotFormat *SnapshotFormat `json:"snapshotFormat,omitempty"`
+	// Serve Go's profiles under /debug/pprof/ of the sidecar's HTTP API. Default: false.
+	// +kubebuilder:default=false
+	// +optional
+	EnableProfiling *bool `json:"enableProfiling,omitempty"`
+	// How long a full snapshot may take, such as 15m. Default: 15m.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:default="15m"
+	// +optional
+	EtcdSnapshotTimeout *metav1.Duration `json:"etcdSnapshotTimeout,omitempty"`
+	// How the sidecars find out which of them makes the backups: that of etcd's leader.
+	// +kubebuilder:default={}
+	// +optional
+	LeaderElection *LeaderElectionSpec `json:"leaderElection,omitempty"`
+}
+
+// GarbageCollectionPolicy says which full snapshots are kept.
+//
+// +kubebuilder:validation:Enum=Exponential;LimitBased
+type GarbageCollectionPolicy string
+
+// The policies.
+const (
+	GarbageCollectionExponential GarbageCollectionPolicy = "Exponential"
+	GarbageCollectionLimitBased  GarbageCollectionPolicy = "LimitBased"
+)
+
+// SnapshotFormat is the encoding of deltas.
+//
+// +kubebuilder:validation:Enum=native;v2-json
+type SnapshotFormat string
+
+// The formats.
+const (
+	SnapshotFormatNative SnapshotFormat = "native"
+	SnapshotFormatV2JSON SnapshotFormat = "v2-json"
+)
+
+// CompressionSpec says how snapshots are compressed. Objects that are in the bucket already are
+// read whatever they were compressed with.
+type CompressionSpec struct {
+	// Compress snapshots. Default: true.
+	// +kubebuilder:default=true
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+	// With what: zstd, gzip, lzw or zlib. zstd is the fastest and smallest, but the original project
+	// can read none of the snapshots written with it: choose gzip, together with snapshotFormat:
+	// v2-json, as long as you may want to go back. Default: zstd.
+	// +kubebuilder:default=zstd
+	// +optional
+	Policy *CompressionPolicy `json:"policy,omitempty"`
+}
+
+// CompressionPolicy is the algorithm of compression.
+//
+// +kubebuilder:validation:Enum=zstd;gzip;lzw;zlib
+type CompressionPolicy string
+
+// The algorithms.
+const (
+	CompressionZstd CompressionPolicy = "zstd"
+	CompressionGzip CompressionPolicy = "gzip"
+	CompressionLZW  CompressionPolicy = "lzw"
+	CompressionZlib CompressionPolicy = "zlib"
+)
+
+// SnapshotCompactionSpec is about the Job that merges deltas into a new full snapshot.
+type SnapshotCompactionSpec struct {
+	// Compute resources of the Job. Default: requests of 600m CPU and 3Gi memory, no limits.
+	// +kubebuilder:validation:XValidation:rule="[has(self.limits) ? self.limits : {}, has(self.requests) ? self.requests : {}].all(m, m.all(k, !string(m[k]).matches('[eE][-+]?[0-9]{3}')))",message="holds a quantity with an exponent of more than two digits: write it with a suffix, such as 128Mi"
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// How many events the deltas must hold before they are merged. Default: that of the operator's
+	// configuration, 1000000.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	EventsThreshold *int64 `json:"eventsThreshold,omitempty"`
+	// How many events the deltas must hold before a full snapshot is made of the running cluster
+	// instead. Default: that of the operator's configuration, 3000000.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	TriggerFullSnapshotThreshold *int64 `json:"triggerFullSnapshotThreshold,omitempty"`
+}
+
+// LeaderElectionSpec says how the sidecars look for etcd's leader.
+type LeaderElectionSpec struct {
+	// How often each sidecar asks its etcd who leads, such as 5s. Default: 5s.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:default="5s"
+	// +optional
+	ReelectionPeriod *metav1.Duration `json:"reelectionPeriod,omitempty"`
+	// How long the connection for that may take, such as 5s. Default: 5s.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:default="5s"
+	// +optional
+	EtcdConnectionTimeout *metav1.Duration `json:"etcdConnectionTimeout,omitempty"`
+}
+
+// StoreSpec says where backups are.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.provider)",fieldPath=".provider",reason=FieldValueRequired,message="is required: name the provider of the object store, such as aws, azure, gcp, openstack, alicloud or local; for no backups leave store out"
+// +kubebuilder:validation:XValidation:rule="has(self.container) || !has(self.provider) || self.provider in ['local', 'Local']",fieldPath=".container",reason=FieldValueRequired,message="is required: name the bucket or container"
+type StoreSpec struct {
+	// Name of the bucket or container, which must exist. With the provider local: of a directory, and
+	// optional.
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][a-zA-Z0-9._-]*[a-zA-Z0-9]$')",message="must hold letters, digits, dots, underscores and hyphens alone, and begin and end with a letter or digit"
+	// +optional
+	Container *string `json:"container,omitempty"`
+	// URL of the object store, for stores that are not where the provider's own are. Default: the
+	// provider's.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && (self.startsWith('http://') || self.startsWith('https://'))",message="must be a URL that begins with http:// or https://, such as https://minio.example.org:9000"
+	// +optional
+	EndpointOverride *string `json:"endpointOverride,omitempty"`
+	// Path within the bucket under which the backups are, as <prefix>/v2/. Two clusters must never
+	// have the same: the sidecar of the second refuses to write. May be empty.
+	// +kubebuilder:validation:MaxLength=512
+	// +required
+	Prefix string `json:"prefix"`
+	// Who the object store is of: aws or S3, azure or ABS, gcp or GCS, openstack or Swift, alicloud
+	// or OSS, dell or ECS, openshift or OCS, stackit, or local, which is a directory of the node.
+	// Required.
+	// +optional
+	Provider *StorageProvider `json:"provider,omitempty"`
+	// Secret with the credentials. Must be in the namespace of the Etcd. Default: the identity that
+	// the cloud gives the pods.
+	// +optional
+	SecretRef *corev1.SecretReference `json:"secretRef,omitempty"`
+}
+
+// StorageProvider names who an object store is of.
+//
+// +kubebuilder:validation:Enum=aws;S3;s3;azure;ABS;abs;gcp;GCS;gcs;openstack;Swift;swift;alicloud;OSS;oss;dell;ECS;ecs;openshift;OCS;ocs;stackit;Local;local
+type StorageProvider string

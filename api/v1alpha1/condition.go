@@ -1,0 +1,109 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Condition is one thing that is true, false or not known of an object.
+type Condition struct {
+	// What it is about.
+	// +kubebuilder:validation:MaxLength=128
+	// +required
+	Type ConditionType `json:"type"`
+	// True, False or Unknown.
+	// +kubebuilder:validation:MaxLength=32
+	// +required
+	Status ConditionStatus `json:"status"`
+	// When status changed last.
+	// +required
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+	// When the condition was looked at last with a different outcome, or message.
+	// +required
+	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
+	// Why, as one word.
+	// +required
+	Reason string `json:"reason"`
+	// Why, for people: what is wrong, where, and what can be done.
+	// +required
+	Message string `json:"message"`
+}
+
+// ConditionType is what a condition is about.
+type ConditionType string
+
+// The conditions of an Etcd.
+const (
+	// ConditionReady: enough members work that the cluster has a quorum.
+	ConditionReady ConditionType = "Ready"
+	// ConditionAllMembersReady: all members work.
+	ConditionAllMembersReady ConditionType = "AllMembersReady"
+	// ConditionAllMembersUpdated: all pods are as the specification wants them.
+	ConditionAllMembersUpdated ConditionType = "AllMembersUpdated"
+	// ConditionBackupReady: the backups are as recent as their schedule promises. Absent without a
+	// store.
+	ConditionBackupReady ConditionType = "BackupReady"
+	// ConditionDataVolumesReady: no volume of a member has a problem.
+	ConditionDataVolumesReady ConditionType = "DataVolumesReady"
+	// ConditionClusterIDMismatch: members are of different clusters. True is bad.
+	ConditionClusterIDMismatch ConditionType = "ClusterIDMismatch"
+	// ConditionQuorumLost: so many members are gone for longer than the thresholds allow that the
+	// cluster cannot come back without help. True is bad.
+	ConditionQuorumLost ConditionType = "QuorumLost"
+	// ConditionBootstrappedWithExistingCluster: every member has joined the cluster in
+	// bootstrapWithExistingCluster, votes and is healthy, or once was. Absent without that.
+	ConditionBootstrappedWithExistingCluster ConditionType = "BootstrappedWithExistingCluster"
+	// ConditionLastSnapshotCompactionSucceeded: the last Job that merged deltas succeeded. Absent
+	// before the first.
+	ConditionLastSnapshotCompactionSucceeded ConditionType = "LastSnapshotCompactionSucceeded"
+	// ConditionSchedulesValid: all schedules of the specification can be read.
+	ConditionSchedulesValid ConditionType = "SchedulesValid"
+	// ConditionImagesReplaced: the specification names images of the original project, and the
+	// operator takes its own instead. Absent if it names none.
+	ConditionImagesReplaced ConditionType = "ImagesReplaced"
+	// ConditionFieldsWithoutEffect: the specification sets fields that this version of the operator
+	// does not act on yet; the message names them. Absent if it sets none.
+	ConditionFieldsWithoutEffect ConditionType = "FieldsWithoutEffect"
+)
+
+// The conditions of an EtcdCopyBackupsTask.
+const (
+	ConditionSucceeded ConditionType = "Succeeded" // the Job copied everything
+	ConditionFailed    ConditionType = "Failed"    // the Job gave up; the message says why
+)
+
+// ConditionStatus is whether a condition holds.
+type ConditionStatus string
+
+// The states of a condition.
+const (
+	ConditionTrue    ConditionStatus = "True"    // it holds
+	ConditionFalse   ConditionStatus = "False"   // it does not
+	ConditionUnknown ConditionStatus = "Unknown" // it cannot be said; the message says why
+)
+
+// FindCondition is the condition of a type, or nil. It may be changed through the pointer.
+func FindCondition(conditions []Condition, of ConditionType) *Condition {
+	for i := range conditions {
+		if conditions[i].Type == of {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+// SetCondition puts a condition in its place, or at the end, and returns the list. The time of the
+// transition stays if the status is the same, and the time of the update if nothing changed, so
+// that writing the same again changes nothing. Both times are now if the condition has none.
+func SetCondition(conditions []Condition, c Condition, now metav1.Time) []Condition {
+	c.LastTransitionTime, c.LastUpdateTime = now, now
+	old := FindCondition(conditions, c.Type)
+	if old == nil {
+		return append(conditions, c)
+	}
+	if old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+		if old.Reason == c.Reason && old.Message == c.Message {
+			c.LastUpdateTime = old.LastUpdateTime
+		}
+	}
+	*old = c
+	return conditions
+}

@@ -1,0 +1,244 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EtcdStatus is what the operator last saw of a cluster.
+type EtcdStatus struct {
+	// The generation of the specification that was applied last.
+	// +optional
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// The StatefulSet of the members.
+	// +optional
+	Etcd *CrossVersionObjectReference `json:"etcd,omitempty"`
+	// What is true of the cluster, one entry per type. The types and reasons are documented.
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []Condition `json:"conditions,omitempty"`
+	// Errors of the last operation; none if it succeeded.
+	// +listType=atomic
+	// +optional
+	LastErrors []LastError `json:"lastErrors,omitempty"`
+	// What the operator did last or is doing.
+	// +optional
+	LastOperation *LastOperation `json:"lastOperation,omitempty"`
+	// Deprecated: the first of lastErrors as one sentence, for readers of the old name.
+	// +optional
+	LastError *string `json:"lastError,omitempty"`
+	// Deprecated: use etcd.name. Name of the headless Service of the members.
+	// +optional
+	ServiceName *string `json:"serviceName,omitempty"`
+	// Deprecated: use spec.replicas. Number of members that the cluster shall have.
+	// +optional
+	ClusterSize *int32 `json:"clusterSize,omitempty"`
+	// Number of pods of the newest revision as far as the StatefulSet counts them current.
+	// +optional
+	CurrentReplicas int32 `json:"currentReplicas,omitempty"`
+	// Number of pods there are. The subresource scale shows it.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+	// Number of pods that are ready.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// Number of pods that are as the specification wants them. Deprecated: use the condition
+	// AllMembersUpdated.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
+	// Whether all members are ready: the condition AllMembersReady as a boolean.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+	// Deprecated: use selector.
+	// +optional
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+	// Selector of the pods, as text. The subresource scale shows it.
+	// +optional
+	Selector *string `json:"selector,omitempty"`
+	// Deprecated: use the EtcdMembers in memberRefs. The members as their Leases show them.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Members []EtcdMemberStatus `json:"members,omitempty"`
+	// The EtcdMembers of this cluster.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	MemberRefs []CrossVersionObjectReference `json:"memberRefs,omitempty"`
+	// Whether all members have TLS between each other at the moment.
+	// +optional
+	PeerUrlTLSEnabled *bool `json:"peerUrlTLSEnabled,omitempty"`
+	// What can be restored from the bucket, and how well that is protected, as the backup leader found it last.
+	// Absent without a store, and before the first look.
+	// +optional
+	Backup *BackupStatus `json:"backup,omitempty"`
+	// The highest revision that any member of this cluster was ever seen at. It never falls, also
+	// when everything is lost, so that a restore can go beyond every revision that a client may have
+	// seen. Written before anything is destroyed.
+	// +optional
+	LastKnownRevision *int64 `json:"lastKnownRevision,omitempty"`
+	// What the operator did to heal single members, so that it does not do it again on the same
+	// observation.
+	// +listType=map
+	// +listMapKey=memberName
+	// +listMapKey=type
+	// +optional
+	MemberActions []MemberAction `json:"memberActions,omitempty"`
+	// The cluster that the members joined, once they have.
+	// +optional
+	BootstrapWithExistingCluster *BootstrapWithExistingClusterStatus `json:"bootstrapWithExistingCluster,omitempty"`
+}
+
+// CrossVersionObjectReference names another object in the same namespace.
+type CrossVersionObjectReference struct {
+	// Kind of the object.
+	// +required
+	Kind string `json:"kind"`
+	// Name of the object.
+	// +required
+	Name string `json:"name"`
+	// Its API version, such as apps/v1.
+	// +optional
+	APIVersion string `json:"apiVersion,omitempty"`
+}
+
+// LastError is an error of the last operation.
+type LastError struct {
+	// What failed, as one word.
+	// +required
+	Code ErrorCode `json:"code"`
+	// What failed, where, and what can be done.
+	// +required
+	Description string `json:"description"`
+	// When it was seen.
+	// +required
+	ObservedAt metav1.Time `json:"observedAt"`
+}
+
+// ErrorCode is an error as one word, such as ERR_SYNC_STATEFULSET.
+type ErrorCode string
+
+// LastOperation is what the operator did last or is doing.
+type LastOperation struct {
+	// Create, Reconcile or Delete.
+	// +required
+	Type LastOperationType `json:"type"`
+	// Processing, Succeeded, Error, or Requeue, which waits for something and will go on.
+	// +required
+	State LastOperationState `json:"state"`
+	// What was done, or what is waited for.
+	// +required
+	Description string `json:"description"`
+	// Identifies the run in the operator's log.
+	// +required
+	RunID string `json:"runID"`
+	// When this was written.
+	// +required
+	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
+}
+
+// LastOperationType is what an operation is for.
+type LastOperationType string
+
+// The types of operations.
+const (
+	LastOperationCreate    LastOperationType = "Create"
+	LastOperationReconcile LastOperationType = "Reconcile"
+	LastOperationDelete    LastOperationType = "Delete"
+)
+
+// LastOperationState is how far an operation is.
+type LastOperationState string
+
+// The states of operations.
+const (
+	LastOperationProcessing LastOperationState = "Processing"
+	LastOperationSucceeded  LastOperationState = "Succeeded"
+	LastOperationError      LastOperationState = "Error"
+	LastOperationRequeue    LastOperationState = "Requeue"
+)
+
+// EtcdMemberStatus is a member as its Lease shows it.
+type EtcdMemberStatus struct {
+	// Name of the member.
+	// +required
+	Name string `json:"name"`
+	// Its id in etcd, as hexadecimal digits.
+	// +optional
+	ID *string `json:"id,omitempty"`
+	// Leader or Member.
+	// +optional
+	Role *EtcdRole `json:"role,omitempty"`
+	// Ready, NotReady or Unknown.
+	// +required
+	Status EtcdMemberConditionStatus `json:"status"`
+	// Why, as one word.
+	// +required
+	Reason string `json:"reason"`
+	// When status changed last.
+	// +required
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+}
+
+// EtcdRole is the part that a member plays.
+type EtcdRole string
+
+// The roles.
+const (
+	EtcdRoleLeader EtcdRole = "Leader"
+	EtcdRoleMember EtcdRole = "Member"
+)
+
+// EtcdMemberConditionStatus is whether a member works.
+type EtcdMemberConditionStatus string
+
+// The states of a member as its Lease shows them.
+const (
+	EtcdMemberStatusReady    EtcdMemberConditionStatus = "Ready"
+	EtcdMemberStatusNotReady EtcdMemberConditionStatus = "NotReady"
+	EtcdMemberStatusUnknown  EtcdMemberConditionStatus = "Unknown"
+)
+
+// MemberAction is what the operator did to heal a member, and what it acted on. It is not done
+// again until that is different.
+type MemberAction struct {
+	// Name of the member.
+	// +required
+	MemberName string `json:"memberName"`
+	// What was done: RestartedPod, ReplacedVolume or Defragmented.
+	// +required
+	Type MemberActionType `json:"type"`
+	// The volume that it was done for.
+	// +optional
+	VolumeID string `json:"volumeID,omitempty"`
+	// The size of the database that it was done for, in bytes.
+	// +optional
+	DBSize int64 `json:"dbSize,omitempty"`
+	// When it was done.
+	// +required
+	Time metav1.Time `json:"time"`
+}
+
+// MemberActionType is what was done to a member.
+type MemberActionType string
+
+// What is done to heal a member.
+const (
+	MemberActionRestartedPod   MemberActionType = "RestartedPod"   // for a volume that is somebody else's
+	MemberActionReplacedVolume MemberActionType = "ReplacedVolume" // for a volume that can only be read
+	MemberActionDefragmented   MemberActionType = "Defragmented"   // for a database near its quota
+)
+
+// BootstrapWithExistingClusterStatus is the cluster that the members joined.
+type BootstrapWithExistingClusterStatus struct {
+	// When all members had joined.
+	// +required
+	JoinedAt metav1.Time `json:"joinedAt"`
+	// The members that the cluster had before.
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Members []ExistingMember `json:"members,omitempty"`
+}

@@ -1,0 +1,90 @@
+package crdtest
+
+func ofBackups() []Case {
+	return []Case{
+		{Name: "deltas as rare as the collection are refused", Change: Set{"spec.backup.deltaSnapshotPeriod": "1h", "spec.backup.garbageCollectionPeriod": "60m"}, Field: "spec.backup.deltaSnapshotPeriod", Says: "must be shorter than garbageCollectionPeriod"},
+		{Name: "deltas rarer than the collection's default are refused", Change: Set{"spec.backup.deltaSnapshotPeriod": "13h"}, Field: "spec.backup.deltaSnapshotPeriod", Says: "must be shorter than garbageCollectionPeriod"},
+		{Name: "any deltas without a collection are taken", Change: Set{"spec.backup.deltaSnapshotPeriod": "24h", "spec.backup.garbageCollectionPeriod": "0s"}},
+		{Name: "no deltas are taken", Change: Set{"spec.backup.deltaSnapshotPeriod": "0s"}},
+		{Name: "a store without a provider is refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a}`}, Field: "spec.backup.store.provider", Says: "for no backups leave store out"},
+		{Name: "an unknown provider is refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: floppy}`}, Field: "spec.backup.store.provider", Says: `"aws", "S3"`},
+		{Name: "a store without a bucket is refused", Change: Set{"spec.backup.store": `{prefix: a, provider: aws}`}, Field: "spec.backup.store.container", Says: "name the bucket or container"},
+		{Name: "a local store without a directory is taken", Change: Set{"spec.backup.store": `{prefix: a, provider: local}`}},
+		{Name: "a store without a prefix is refused", Change: Set{"spec.backup.store": `{container: bucket, provider: aws}`}, Field: "spec.backup.store.prefix", Says: "Required value"},
+		{Name: "an empty prefix is taken", Change: Set{"spec.backup.store": `{container: bucket, prefix: "", provider: aws}`}},
+		{Name: "a bucket with a slash is refused", Change: Set{"spec.backup.store": `{container: buc/ket, prefix: a, provider: aws}`}, Field: "spec.backup.store.container", Says: "must hold letters, digits, dots"},
+		{Name: "a bucket of two letters is refused", Change: Set{"spec.backup.store": `{container: ab, prefix: a, provider: aws}`}, Field: "spec.backup.store.container", Says: "at least 3"},
+		{Name: "an endpoint that is no URL is refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: aws, endpointOverride: "minio:9000"}`}, Field: "spec.backup.store.endpointOverride", Says: "must be a URL that begins with http:// or https://"},
+		{Name: "an endpoint of another scheme is refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: aws, endpointOverride: "ftp://minio"}`}, Field: "spec.backup.store.endpointOverride", Says: "must be a URL that begins with http:// or https://"},
+		{Name: "an unknown policy of collection is refused", Change: Set{"spec.backup.garbageCollectionPolicy": "Never"}, Field: "spec.backup.garbageCollectionPolicy", Says: `"Exponential", "LimitBased"`},
+		{Name: "keeping no full snapshot is refused", Change: Set{"spec.backup.maxBackupsLimitBasedGC": 0}, Field: "spec.backup.maxBackupsLimitBasedGC", Says: "greater than or equal to 1"},
+		{Name: "an unknown compression is refused", Change: Set{"spec.backup.compression": `{policy: bzip2}`}, Field: "spec.backup.compression.policy", Says: `"zstd", "gzip", "lzw", "zlib"`},
+		{Name: "an unknown format is refused", Change: Set{"spec.backup.snapshotFormat": "v3"}, Field: "spec.backup.snapshotFormat", Says: `"native", "v2-json"`},
+		{Name: "the original's format is taken", Change: Set{"spec.backup.snapshotFormat": "v2-json", "spec.backup.compression": `{policy: gzip}`}},
+		{Name: "both names of the resources of compaction are refused", Change: Set{"spec.backup.compactionResources": `{limits: {cpu: 1}}`, "spec.backup.snapshotCompaction": `{resources: {limits: {cpu: 2}}}`}, Field: "spec.backup.compactionResources", Says: "is the old name of snapshotCompaction.resources"},
+		{Name: "the old name of the resources of compaction is taken", Change: Set{"spec.backup.compactionResources": `{limits: {cpu: 1}}`, "spec.backup.snapshotCompaction": `{eventsThreshold: 5}`}},
+	}
+}
+
+func ofValues() []Case {
+	cases := []Case{
+		{Name: "a database of no size is refused", Change: Set{"spec.etcd.quota": "0"}, Field: "spec.etcd.quota", Says: "must be a quantity greater than 0"},
+		{Name: "a quota that is no quantity is refused", Change: Set{"spec.etcd.quota": "8 GB"}, Field: "spec.etcd.quota", Says: "8 GB"},
+		{Name: "a huge quantity, which programs reckon with for ever, is refused", Change: Set{"spec.etcd.quota": "1e99999999999"}, Field: "spec.etcd.quota", Says: "must be a quantity greater than 0"},
+		{Name: "a tiny quantity, which programs read for ever, is refused", Change: Set{"spec.etcd.quota": "1e-99999999"}, Field: "spec.etcd.quota", Says: "must be a quantity greater than 0"},
+		{Name: "a tiny quantity, which programs read for ever, is refused as a limit", Change: Set{"spec.etcd.resources": `{limits: {cpu: "1E-99999999"}}`}, Field: "spec.etcd.resources", Says: "write it with a suffix"},
+		{Name: "a tiny quantity, which programs read for ever, is refused as a request", Change: Set{"spec.backup.resources": `{limits: {cpu: "1e2"}, requests: {cpu: "0.1E-999"}}`}, Field: "spec.backup.resources", Says: "write it with a suffix"},
+		{Name: "a tiny quantity, which programs read for ever, is refused of a Job", Change: Set{"spec.backup.snapshotCompaction": `{resources: {limits: {cpu: "1E-999"}}}`}, Field: "spec.backup.snapshotCompaction.resources", Says: "write it with a suffix"},
+		{Name: "a tiny quantity, which programs read for ever, is refused of a Job under the old name", Change: Set{"spec.backup.compactionResources": `{limits: {cpu: "1E-999"}}`}, Field: "spec.backup.compactionResources", Says: "write it with a suffix"},
+		{Name: "quantities of every kind are taken", Change: Set{"spec.etcd.quota": 1073741824, "spec.storageCapacity": "1.5e10", "spec.backup.deltaSnapshotMemoryLimit": "0.5Gi", "spec.etcd.resources": `{limits: {cpu: 2, memory: 1E9}, requests: {cpu: 250m, memory: 1.5Gi}}`}},
+		{Name: "a limit of memory below nothing is refused", Change: Set{"spec.backup.deltaSnapshotMemoryLimit": "-1"}, Field: "spec.backup.deltaSnapshotMemoryLimit", Says: "must be a quantity greater than 0"},
+		{Name: "volumes of no size are refused", Change: Set{"spec.storageCapacity": 0}, Field: "spec.storageCapacity", Says: "must be a quantity greater than 0"},
+		{Name: "an unknown level of metrics is refused", Change: Set{"spec.etcd.metrics": "all"}, Field: "spec.etcd.metrics", Says: `"basic", "extensive"`},
+		{Name: "an unknown list of free pages is refused", Change: Set{"spec.etcd.backendBboltFreelistType": "tree"}, Field: "spec.etcd.backendBboltFreelistType", Says: `"array", "map"`},
+		{Name: "an unknown mode of compaction is refused", Change: Set{"spec.sharedConfig": `{autoCompactionMode: daily}`}, Field: "spec.sharedConfig.autoCompactionMode", Says: `"periodic", "revision"`},
+		{Name: "a time to keep revisions that is none is refused", Change: Set{"spec.sharedConfig": `{autoCompactionRetention: half an hour}`}, Field: "spec.sharedConfig.autoCompactionRetention", Says: "must be a duration such as 30m"},
+		{Name: "a time where a number of revisions belongs is refused", Change: Set{"spec.sharedConfig": `{autoCompactionMode: revision, autoCompactionRetention: 30m}`}, Field: "spec.sharedConfig.autoCompactionRetention", Says: `a number of revisions such as "1000"`},
+		{Name: "the default time with a number of revisions asked for is refused", Change: Set{"spec.sharedConfig": `{autoCompactionMode: revision}`}, Field: "spec.sharedConfig.autoCompactionRetention", Says: `a number of revisions such as "1000"`},
+		{Name: "hours without a unit are taken", Change: Set{"spec.sharedConfig": `{autoCompactionRetention: "8"}`}},
+		{Name: "a number of transactions below one is refused", Change: Set{"spec.etcd.snapshotCount": 0}, Field: "spec.etcd.snapshotCount", Says: "greater than or equal to 1"},
+	}
+	for _, path := range []string{
+		"spec.etcd.etcdDefragTimeout", "spec.etcd.heartbeatDuration", "spec.backup.garbageCollectionPeriod", "spec.backup.deltaSnapshotPeriod",
+		"spec.backup.deltaSnapshotRetentionPeriod", "spec.backup.etcdSnapshotTimeout", "spec.backup.leaderElection.reelectionPeriod", "spec.backup.leaderElection.etcdConnectionTimeout",
+	} {
+		cases = append(cases,
+			Case{Name: "no duration is refused as " + path, Change: Set{path: "4d"}, Field: path, Says: "must be a duration such as 20s, 5m or 1h30m"},
+			Case{Name: "a duration that no program can read is refused as " + path, Change: Set{path: "9999999999h"}, Field: path, Says: "duration"},
+		)
+	}
+	for _, path := range []string{"spec.etcd.defragmentationSchedule", "spec.backup.fullSnapshotSchedule"} {
+		cases = append(cases,
+			Case{Name: "four fields are refused as " + path, Change: Set{path: "0 0 * *"}, Field: path, Says: "must be a schedule of cron"},
+			Case{Name: "an unknown word is refused as " + path, Change: Set{path: "@fortnightly"}, Field: path, Says: "must be a schedule of cron"},
+			Case{Name: "a schedule that only cron can judge is taken as " + path, Change: Set{path: "61 0 * * *"}},
+			Case{Name: "a word is taken as " + path, Change: Set{path: "@daily"}},
+			Case{Name: "a zone of time is taken as " + path, Change: Set{path: "CRON_TZ=Europe/Berlin 0,30 2-4/2 * JAN-mar 1-5"}},
+		)
+	}
+	return cases
+}
+
+func ofTasks() []Case {
+	task := func(name string, change Set, field, says string) Case {
+		return Case{Name: name, Plural: "etcdcopybackupstasks", Change: change, Field: field, Says: says}
+	}
+	return []Case{
+		task("copying a store onto itself is refused", Set{"spec.targetStore.container": "one"}, "spec.targetStore", "is the same as sourceStore"),
+		task("copying to another prefix is taken", Set{"spec.targetStore.container": "one", "spec.targetStore.prefix": "q"}, "", ""),
+		task("copying to a bucket of the same name in another account is taken", Set{"spec.targetStore.container": "one", "spec.sourceStore.secretRef": `{name: a}`, "spec.targetStore.secretRef": `{name: b}`}, "", ""),
+		task("a task without a source is refused", Set{"spec.sourceStore": nil}, "spec.sourceStore", "Required value"),
+		task("a task whose store has no provider is refused", Set{"spec.sourceStore.provider": nil}, "spec.sourceStore.provider", "name the provider"),
+		task("copying no backup is refused", Set{"spec.maxBackups": 0}, "spec.maxBackups", "greater than or equal to 1"),
+		task("copying backups of no age is refused", Set{"spec.maxBackupAge": 0}, "spec.maxBackupAge", "greater than or equal to 1"),
+		task("a number of days that no program can read is refused", Set{"spec.maxBackupAge": 5000000000}, "spec.maxBackupAge", "less than or equal to"),
+		task("waiting for no duration is refused", Set{"spec.waitForFinalSnapshot": `{enabled: true, timeout: long}`}, "spec.waitForFinalSnapshot.timeout", "must be 0 or a duration"),
+		{Name: "a size of a member that no program can read is refused", Plural: "etcdmembers", Update: true, Change: Set{"status.dbSize": "1e-99999999"}, Field: "status.dbSize", Says: "must be a number of bytes"},
+		{Name: "sizes of a member are taken", Plural: "etcdmembers", Update: true, Change: Set{"status.dbSize": "6Gi", "status.dbSizeInUse": 20480, "status.snapshots": `{accumulatedDeltaSize: 12345678901k}`}},
+		task("waiting for ever is taken", Set{"spec.waitForFinalSnapshot": `{enabled: true, timeout: "0"}`}, "", ""),
+	}
+}

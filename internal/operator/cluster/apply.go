@@ -1,0 +1,243 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/kube"
+	"druid.internal/druid/internal/operator/metrics"
+	"druid.internal/druid/internal/operator/rollout"
+)
+
+// failure is something that could not be carried out.
+type failure struct {
+	code druidv1alpha1.ErrorCode
+	err  error
+}
+
+// outcome is what carrying a plan out came to.
+type outcome struct {
+	changed  bool // at least one request changed something
+	set      bool // the StatefulSet was changed, which pods may have to follow
+	failures []failure
+}
+
+func (o *outcome) fail(code druidv1alpha1.ErrorCode, err error) {
+	o.failures = append(o.failures, failure{code, err})
+}
+
+// apply carries a plan out. An object that cannot be made keeps the StatefulSet from being made or
+// changed, and nothing from being made that does not need it; as long as something could not be made
+// nothing is removed, and no pod replaced.
+func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) outcome {
+	var out outcome
+	if r.relabel(ctx, o, p, &out); len(out.failures) > 0 {
+		return out
+	}
+	objects := p.Objects
+	if o.StatefulSet == nil {
+		objects = r.makeTogether(ctx, o, p, &out)
+	}
+	for _, object := range objects {
+		key := keyOf(object)
+		if key.Kind == "StatefulSet" && len(out.failures) > 0 {
+			break
+		}
+		if key.Kind == "StatefulSet" && len(p.Adoption.Replace) > 0 {
+			if err := r.orphan(ctx, o, p); err != nil {
+				out.fail(codeAdopt, err)
+			}
+			break
+		}
+		if err := r.make(ctx, o, p, key, object, &out); err != nil {
+			out.fail(codeOf("SYNC", object), err)
+		}
+	}
+	if len(out.failures) > 0 {
+		return out
+	}
+	if p.Snapshot != nil {
+		r.log(ctx).Info("a snapshot is taken", "for", p.Snapshot.For)
+		r.snapshots.begin(o, *p.Snapshot)
+	}
+	for _, pod := range p.Remount {
+		if err := r.remount(ctx, o.Etcd, pod, p.Configuration); err != nil {
+			out.fail(codeRemount, err)
+		}
+	}
+	for _, gone := range p.Remove {
+		if err := r.remove(ctx, o.Etcd, gone); err != nil {
+			out.fail(codeOf("DELETE", gone.Object), err)
+			continue
+		}
+		out.changed = true
+	}
+	if p.Pod.Kind == rollout.Delete && len(out.failures) == 0 {
+		if err := r.replace(ctx, o.Etcd, p.Pod); err != nil {
+			out.fail(codeReplacePod, err)
+		}
+		out.changed = true
+	}
+	if len(out.failures) == 0 {
+		r.carryOut(ctx, o, p.Volumes, &out)
+	}
+	return out
+}
+
+// atOnce is how many objects of a new cluster are made at the same time. Some take the API server ten times
+// as long as others.
+const atOnce = 4
+
+// apart has in free the objects of a new cluster that need none of the others, and in bound those that do: a StatefulSet
+// has pods at once, which need everything, and a RoleBinding is refused before its Role is there.
+func apart(objects []client.Object) (free, bound []client.Object) {
+	for _, object := range objects {
+		if kind := keyOf(object).Kind; kind == "StatefulSet" || kind == "RoleBinding" {
+			bound = append(bound, object)
+		} else {
+			free = append(free, object)
+		}
+	}
+	return free, bound
+}
+
+// makeTogether makes what of a new cluster needs nothing else, and returns what remains.
+func (r *Reconciler) makeTogether(ctx context.Context, o *Observed, p Plan, out *outcome) (rest []client.Object) {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	together, rest := apart(p.Objects)
+	parts := make([]outcome, len(together))
+	for i, object := range together {
+		g.Go(func() error {
+			if err := r.make(ctx, o, p, keyOf(object), object, &parts[i]); err != nil {
+				parts[i].fail(codeOf("SYNC", object), err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // each keeps its own failure
+	for _, part := range parts {
+		out.changed = out.changed || part.changed
+		out.failures = append(out.failures, part.failures...)
+	}
+	return rest
+}
+
+// joiner is noted as the writer of the annotation of members that join.
+const joiner = kube.FieldManager + "-join"
+
+// make has an object be as it is here.
+func (r *Reconciler) make(ctx context.Context, o *Observed, p Plan, key Key, object client.Object, out *outcome) error {
+	if slices.Contains(p.Joining, key.Name) && key.Kind == druidv1alpha1.KindEtcdMember && o.Live[key] == nil {
+		// Its sidecar takes the annotation away, so it must not be among what is applied, then or later.
+		annotated := object.DeepCopyObject().(client.Object)
+		annotated.SetAnnotations(map[string]string{druidv1alpha1.AnnotationCreateAsLearner: "true"})
+		err := r.client.Create(ctx, annotated, client.FieldOwner(joiner))
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create %s: %w", key, err)
+		}
+		out.changed = true
+		r.metrics.Object(key.Kind, metrics.Created)
+		r.log(ctx).Info("a member that joins is made known", "member", key.Name)
+		return nil
+	}
+	if key.Kind == "Secret" {
+		// It is made once, and never changed: what is in it is random.
+		if err := r.client.Create(ctx, object, client.FieldOwner(kube.FieldManager)); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("create %s: %w", key, err)
+		}
+		out.changed = true
+		r.metrics.Object(key.Kind, metrics.Created)
+		return nil
+	}
+	done, err := r.applier.Apply(ctx, object, o.Live[key])
+	if err != nil {
+		return err
+	}
+	if len(done.TakenFrom) > 0 {
+		r.event(o.Etcd, ChangeUndone, fmt.Sprintf("%s was set back: %s had changed it", key, strings.Join(done.TakenFrom, ", ")))
+	}
+	if done.Created || done.Changed {
+		out.changed = true
+		out.set = out.set || key.Kind == "StatefulSet" && done.Changed
+		r.metrics.Object(key.Kind, actionOf(done))
+		r.log(ctx).Info("an object was applied", "kind", key.Kind, "name", key.Name, "created", done.Created, "takenFrom", done.TakenFrom)
+	}
+	return nil
+}
+
+// actionOf is what applying an object that was not as it should be did.
+func actionOf(done kube.Outcome) metrics.Action {
+	switch {
+	case done.Created:
+		return metrics.Created
+	case len(done.TakenFrom) > 0:
+		return metrics.SetBack
+	}
+	return metrics.Changed
+}
+
+// remove deletes what is superfluous, unless it has been made anew.
+func (r *Reconciler) remove(ctx context.Context, e *druidv1alpha1.Etcd, gone Removal) error {
+	uid := gone.Object.GetUID()
+	err := r.client.Delete(ctx, gone.Object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s %s: %w", gone.Kind, gone.Object.GetName(), err)
+	}
+	r.applier.Forget(uid)
+	r.metrics.Object(gone.Kind, metrics.Removed)
+	r.log(ctx).Info("an object was removed", "kind", gone.Kind, "name", gone.Object.GetName(), "reason", gone.Reason)
+	return nil
+}
+
+// replace deletes a pod, which its StatefulSet makes anew.
+func (r *Reconciler) replace(ctx context.Context, e *druidv1alpha1.Etcd, s rollout.Step) error {
+	uid := types.UID(s.UID)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: s.Pod}}
+	err := r.client.Delete(ctx, pod, client.Preconditions{UID: &uid})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // somebody else replaced it
+	case err != nil:
+		return fmt.Errorf("delete pod %s: %w", s.Pod, err)
+	}
+	r.log(ctx).Info("a pod is replaced", "pod", s.Pod, "reason", s.Reason)
+	r.metrics.PodReplaced()
+	r.event(e, PodReplaced, s.Reason)
+	return nil
+}
+
+// remount has the kubelet of a pod look at the ConfigMap now.
+func (r *Reconciler) remount(ctx context.Context, e *druidv1alpha1.Etcd, pod corev1.Pod, configuration string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, pod.UID, druidv1alpha1.AnnotationConfigMapRead, configuration)
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: pod.Name}}
+	err := r.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(kube.FieldManager))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // another pod mounts what there is by itself
+	}
+	if err != nil {
+		return fmt.Errorf("annotate pod %s: %w", pod.Name, err)
+	}
+	r.log(ctx).Info("a pod shall mount its configuration anew", "pod", pod.Name, "configuration", configuration)
+	return nil
+}
+
+// message is an error for people: without what repeats in every answer of an API server.
+func message(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Message != "" {
+		return err.Error()
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}

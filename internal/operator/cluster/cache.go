@@ -1,0 +1,53 @@
+package cluster
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/kube"
+)
+
+// CacheOptions keep in memory what is looked at: of the kinds that everybody has, the objects with our
+// label alone, and none of what others wrote about who wrote what.
+func CacheOptions() cache.Options {
+	ours := labels.SelectorFromSet(labels.Set{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy})
+	o := cache.Options{DefaultTransform: strip, ByObject: map[client.Object]cache.ByObject{}}
+	for _, kind := range []client.Object{
+		&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{},
+		&policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &coordinationv1.Lease{}, &druidv1alpha1.EtcdMember{}, &batchv1.Job{},
+	} {
+		o.ByObject[kind] = cache.ByObject{Label: ours}
+	}
+	return o
+}
+
+// strip takes out of an object what nobody reads.
+func strip(object any) (any, error) {
+	o, ok := object.(client.Object)
+	if !ok {
+		return object, nil // the last state of one that was deleted unseen
+	}
+	all := o.GetManagedFields()
+	kept := make([]metav1.ManagedFieldsEntry, 0, 1)
+	for _, m := range all {
+		if m.Manager == kube.FieldManager && m.Subresource == "" {
+			m.FieldsV1 = nil // who wrote what is read anew when it counts
+			kept = append(kept, m)
+		}
+	}
+	o.SetManagedFields(kept)
+	if p, ok := object.(*corev1.Pod); ok {
+		p.Spec = desired.Abridge(p.Spec)
+	}
+	return object, nil
+}

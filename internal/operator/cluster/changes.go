@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	"reflect"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// What is looked at for at once. Everything else is found with the next look, at the latest after the
+// period of status updates: heartbeats and sizes that change all the time would otherwise be looked at
+// all the time.
+
+// etcdChanged: somebody else than we changed the Etcd.
+func etcdChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			!reflect.DeepEqual(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) ||
+			(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+	}}
+}
+
+// leaseTells: a member is another one, plays another part, or is back after it was not heard of for
+// longer than a threshold.
+func leaseTells(unknown time.Duration) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*coordinationv1.Lease)
+		now, same := e.ObjectNew.(*coordinationv1.Lease)
+		if !ok || !same || headChanged(before, now) {
+			return true
+		}
+		a, b := before.Spec, now.Spec
+		switch {
+		case (a.HolderIdentity == nil) != (b.HolderIdentity == nil), a.HolderIdentity != nil && *a.HolderIdentity != *b.HolderIdentity:
+			return true
+		case a.RenewTime == nil || b.RenewTime == nil:
+			return (a.RenewTime == nil) != (b.RenewTime == nil)
+		}
+		return b.RenewTime.Sub(a.RenewTime.Time) >= unknown
+	}}
+}
+
+// memberTells: a member changed its state, or what it waits for, or its volume is full or no longer, or its
+// backups failed or succeeded again.
+func memberTells() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*druidv1alpha1.EtcdMember)
+		now, same := e.ObjectNew.(*druidv1alpha1.EtcdMember)
+		if !ok || !same || headChanged(before, now) {
+			return true
+		}
+		a, b := before.Status, now.Status
+		return a.State != b.State || a.SubState != b.SubState || a.Waiting != b.Waiting || a.VolumeFull != b.VolumeFull || a.BackupLeader != b.BackupLeader ||
+			len(a.Transitions) != len(b.Transitions) || !reflect.DeepEqual(a.Alarms, b.Alarms) || !reflect.DeepEqual(a.PeerTLSEnabled, b.PeerTLSEnabled) ||
+			!reflect.DeepEqual(uploadFailure(a.Snapshots), uploadFailure(b.Snapshots)) || !reflect.DeepEqual(bucketOf(a), bucketOf(b)) || (a.Snapshots == nil) != (b.Snapshots == nil) ||
+			a.Snapshots != nil && (a.Snapshots.LastFull == nil) != (b.Snapshots.LastFull == nil)
+	}}
+}
+
+// bucketOf is what a member found in the bucket, nil if it did not look.
+func bucketOf(m druidv1alpha1.MemberReport) *druidv1alpha1.BackupStatus {
+	if m.Snapshots == nil {
+		return nil
+	}
+	return m.Snapshots.Bucket
+}
+
+func uploadFailure(s *druidv1alpha1.MemberSnapshots) *druidv1alpha1.SnapshotFailure {
+	if s == nil {
+		return nil
+	}
+	return s.Failure
+}
+
+// notMade: the operator makes these objects itself and knows what it made; that somebody else changed or
+// deleted one is what has to be looked at. Their status does not matter.
+func notMade() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return e.IsInInitialList },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			generation := e.ObjectNew.GetGeneration()
+			return generation == 0 || generation != e.ObjectOld.GetGeneration() || headChanged(e.ObjectOld, e.ObjectNew)
+		},
+	}
+}
+
+// headChanged: somebody changed what we write, or the object goes.
+func headChanged(a, b client.Object) bool {
+	return !reflect.DeepEqual(a.GetLabels(), b.GetLabels()) || !reflect.DeepEqual(a.GetAnnotations(), b.GetAnnotations()) ||
+		!reflect.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences()) || (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil)
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// claimPatience is how long a claim has before it is in trouble, and a StatefulSet to make its pods.
+const claimPatience = 30 * time.Second
+
+// How often is asked for the events of claims in trouble: the more rarely, the longer they are. Nobody
+// else keeps events in a cache, so each question is a search for the API server.
+const (
+	claimsOften  = 30 * time.Second
+	claimsSeldom = 5 * time.Minute
+)
+
+// involved is an object of which events are asked for.
+type involved struct{ kind, name string }
+
+// claimNews is what was told of an Etcd's claims that are in trouble, and of its StatefulSet.
+type claimNews struct {
+	since, asked time.Time
+	events       []corev1.Event
+}
+
+// stale: it is time to ask again.
+func (n claimNews) stale(now time.Time) bool {
+	return now.Sub(n.asked) >= min(max(claimsOften, n.asked.Sub(n.since)), claimsSeldom)
+}
+
+// claimEvents reads what is told of volume claims that are in trouble, and of a StatefulSet that makes
+// fewer pods than it should: a quota may refuse them.
+func (r *Reconciler) claimEvents(ctx context.Context, o *Observed) error {
+	now, uid := r.now(), o.Etcd.UID
+	troubled := append(troubledClaims(o.Claims, now), podless(o, now)...)
+	r.mu.Lock()
+	news, known := r.claims[uid]
+	if known && len(troubled) == 0 {
+		delete(r.claims, uid)
+	}
+	r.mu.Unlock()
+	if len(troubled) == 0 {
+		return nil
+	}
+	if !known {
+		news.since = now
+	}
+	if news.stale(now) {
+		events, err := r.eventsOf(ctx, o.Etcd.Namespace, troubled)
+		if err != nil {
+			return err
+		}
+		news.asked, news.events = now, events
+		r.mu.Lock()
+		r.claims[uid] = news
+		r.mu.Unlock()
+	}
+	for _, e := range news.events {
+		if e.InvolvedObject.Kind == kindStatefulSet {
+			o.SetEvents = append(o.SetEvents, e)
+		} else {
+			o.ClaimEvents = append(o.ClaimEvents, e)
+		}
+	}
+	return nil
+}
+
+const kindStatefulSet = "StatefulSet"
+
+// podless is the StatefulSet if pods of it do not exist that it should have made.
+func podless(o *Observed, now time.Time) []involved {
+	s := o.StatefulSet
+	if s == nil || len(o.Pods) >= int(o.replicas()) || now.Sub(s.CreationTimestamp.Time) < claimPatience {
+		return nil
+	}
+	return []involved{{kindStatefulSet, s.Name}}
+}
+
+// troubledClaims are those that are not bound, or smaller than they should be.
+func troubledClaims(claims []corev1.PersistentVolumeClaim, now time.Time) (all []involved) {
+	for i := range claims {
+		c := &claims[i]
+		want, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
+		if (c.Status.Phase != corev1.ClaimBound || has.Cmp(want) < 0) && now.Sub(c.CreationTimestamp.Time) >= claimPatience {
+			all = append(all, involved{"PersistentVolumeClaim", c.Name})
+		}
+	}
+	return all
+}
+
+// eventsOf are the warnings about objects.
+func (r *Reconciler) eventsOf(ctx context.Context, namespace string, about []involved) (all []corev1.Event, err error) {
+	for _, i := range about {
+		var list corev1.EventList
+		err := r.live.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{
+			"involvedObject.kind": i.kind, "involvedObject.name": i.name, "type": corev1.EventTypeWarning,
+		}, client.Limit(50))
+		if err != nil {
+			return nil, fmt.Errorf("list the events of %s %s: %w", i.kind, i.name, err)
+		}
+		all = append(all, list.Items...)
+	}
+	return all, nil
+}

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// ownConditions puts the conditions about the specification itself among the others: schedules that
+// cannot be read, images that are replaced, fields without effect. Those that do not apply are taken out.
+func ownConditions(all []druidv1alpha1.Condition, o *Observed, schedules, images []string, now time.Time) []druidv1alpha1.Condition {
+	all = slices.Clone(all)
+	put := func(of druidv1alpha1.ConditionType, there bool, status druidv1alpha1.ConditionStatus, reason, message string) {
+		if !there {
+			all = slices.DeleteFunc(all, func(c druidv1alpha1.Condition) bool { return c.Type == of })
+			return
+		}
+		all = druidv1alpha1.SetCondition(all, druidv1alpha1.Condition{Type: of, Status: status, Reason: reason, Message: message}, metav1.NewTime(now))
+	}
+	if len(schedules) > 0 {
+		put(druidv1alpha1.ConditionSchedulesValid, true, druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonScheduleInvalid, strings.Join(schedules, "; "))
+	} else {
+		put(druidv1alpha1.ConditionSchedulesValid, true, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonSchedulesValid, "every schedule can be read")
+	}
+	put(druidv1alpha1.ConditionImagesReplaced, len(images) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonImagesOfOriginal,
+		"replaced by the operator's own image, as the original's programs do not know our flags; remove or change: "+strings.Join(images, ", "))
+	idle := withoutEffect(o.Etcd)
+	put(druidv1alpha1.ConditionFieldsWithoutEffect, len(idle) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonControllerNotPresent,
+		"this version of the operator does not act on "+strings.Join(idle, ", "))
+	if c := druidv1alpha1.FindCondition(all, druidv1alpha1.ConditionAllMembersReady); c != nil && c.Status == druidv1alpha1.ConditionFalse && len(o.MissingSecrets)+len(o.LackingSecrets) > 0 {
+		why := slices.DeleteFunc([]string{missing(o.MissingSecrets), lacking(o.LackingSecrets), c.Message}, func(s string) bool { return s == "" })
+		put(c.Type, true, c.Status, druidv1alpha1.ReasonSecretMissing, strings.Join(why, "; "))
+	}
+	return all
+}
+
+// missing names Secrets by their fields.
+func missing(uses []druidv1alpha1.SecretUse) string {
+	if len(uses) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, u := range uses {
+		parts = append(parts, u.Name+" ("+u.Field+")")
+	}
+	return "Secrets that are not there, without which no pod starts: " + strings.Join(parts, ", ") + "; make them in the namespace of the Etcd, or correct the fields"
+}
+
+// lacking names the keys that Secrets have not got.
+func lacking(all []LackingSecret) string {
+	if len(all) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, l := range all {
+		parts = append(parts, l.Name+" has no "+strings.Join(l.Keys, ", ")+" ("+l.Field+")")
+	}
+	return "Secrets without keys that they must have: " + strings.Join(parts, "; ") + "; add them"
+}
+
+// withoutEffect are fields that are set and that nothing acts on.
+func withoutEffect(e *druidv1alpha1.Etcd) (fields []string) {
+	if e.Spec.Backup.SnapshotCompaction != nil {
+		fields = append(fields, "spec.backup.snapshotCompaction")
+	}
+	if e.Spec.Backup.CompactionResources != nil { //nolint:staticcheck // whoever still uses it is told
+		fields = append(fields, "spec.backup.compactionResources")
+	}
+	return fields
+}

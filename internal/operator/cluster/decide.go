@@ -1,0 +1,382 @@
+package cluster
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/adoption"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/health"
+	"druid.internal/druid/internal/operator/rollout"
+	"druid.internal/druid/internal/operator/volumes"
+)
+
+// Settings are what the operator was told for all Etcds.
+type Settings struct {
+	Images           desired.Images
+	AutoReconcile    bool // every change of a specification is acted on
+	DisableAutomount bool // of the clusters' ServiceAccounts
+	Thresholds       health.Thresholds
+	// HostPath is the directory of the nodes with local stores; empty: the default.
+	HostPath string
+}
+
+// Identity is a digest of what makes the pods' template, besides the specification. Templates that
+// another operator made, before an upgrade perhaps, are changed only when somebody asks for it.
+func (s Settings) Identity() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %t %q", s.Images, s.DisableAutomount, s.HostPath))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Mode is how much of the specification is acted on.
+type Mode string
+
+// The modes.
+const (
+	// ModeApply: everything is made as the specification says.
+	ModeApply Mode = "apply"
+	// ModeRepair: everything is made as the specification said when it was applied last, which it
+	// still says.
+	ModeRepair Mode = "repair"
+	// ModeTend: the pods' template and configuration stay as they are; what is missing is made, and
+	// the PodDisruptionBudget follows the health of the cluster.
+	ModeTend Mode = "tend"
+	// ModeWatch: nothing is changed, only the status is written.
+	ModeWatch Mode = "watch"
+)
+
+// modeOf says how much is done, and why.
+func modeOf(o *Observed, s Settings) (Mode, string) {
+	e := o.Etcd
+	applied := e.Status.ObservedGeneration
+	switch {
+	case e.Suspended():
+		return ModeWatch, "suspended by the annotation " + druidv1alpha1.AnnotationSuspendReconcile
+	case e.ReconcileRequested() != "":
+		return ModeApply, "asked for by the annotation " + e.ReconcileRequested()
+	case applied == nil:
+		return ModeApply, "never applied before"
+	case s.AutoReconcile:
+		return ModeApply, "every change is applied"
+	case o.foreign():
+		return ModeWatch, "the objects are the original's; to take the cluster over, annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
+	case *applied != e.Generation:
+		return ModeTend, "the specification has changed; to apply it, annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
+	case o.StatefulSet != nil && o.StatefulSet.Annotations[druidv1alpha1.AnnotationAppliedBy] != s.Identity():
+		return ModeTend, "the operator has changed; to apply what follows from that, annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
+	}
+	return ModeRepair, "the specification was applied"
+}
+
+// Plan is what is done about an Etcd, in the order of its fields, with the reasons.
+type Plan struct {
+	Mode Mode
+	Why  string // the mode
+
+	Size    rollout.ScaleStep
+	Objects []client.Object // that shall be as they are here, in this order but for those of a new cluster
+	// Joining are the names of those EtcdMembers in Objects that join a cluster that runs.
+	Joining []string
+	Remove  []Removal
+	// Adoption is what comes before the objects of the original are changed into ours.
+	Adoption adoption.Verdict
+	// Remount are pods whose kubelet shall mount the ConfigMap anew, which is Configuration.
+	Remount       []corev1.Pod
+	Configuration string
+	// Snapshot must be in the bucket before a step of Size or Pod; nil: none, or it is there.
+	Snapshot *Snapshot
+	Pod      rollout.Step // the zero value: every pod has the newest template
+	Volumes  volumes.Action
+
+	// Refused is what the specification wants and is not done, with the remedy.
+	Refused []string
+
+	Members    []druidv1alpha1.EtcdMemberStatus
+	Conditions []druidv1alpha1.Condition
+
+	safe              safety
+	schedules, images []string // that are not as the specification says
+}
+
+// Removal is an object that is superfluous.
+type Removal struct {
+	Object client.Object
+	Kind   string
+	Reason string
+}
+
+// Done says that everything was carried out that the specification wants: nothing is on its way.
+func (p Plan) Done() bool {
+	return len(p.Refused) == 0 && p.Size.Done && (p.Pod.Kind == "" || p.Pod.Kind == rollout.Done) && p.Volumes.Done()
+}
+
+// Waits says what has to happen before the next step; empty: nothing, or the next look does it.
+func (p Plan) Waits() string {
+	switch {
+	case len(p.Refused) > 0:
+		return strings.Join(p.Refused, "; ")
+	case p.Size.Waits != "":
+		return p.Size.Reason + ": waits for " + p.Size.Waits
+	case p.Pod.Kind == rollout.Wait:
+		return p.Pod.Reason
+	case p.Volumes.Kind == volumes.Wait, p.Volumes.Kind == volumes.Report && p.Volumes.Unmet:
+		return p.Volumes.Reason
+	}
+	return ""
+}
+
+// Decide says what is done. It depends on its arguments alone.
+func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
+	p := Plan{}
+	p.Members = health.Members(o.Observation, s.Thresholds, now)
+	p.Conditions = health.Conditions(o.Observation, p.Members, now)
+	p.safe = safetyOf(o, p.Conditions)
+	healthy := holds(p.Conditions, druidv1alpha1.ConditionAllMembersReady)
+	if q := o.Quiet; q != nil && q.healthy == healthy && q.backedUp == p.safe.backedUp {
+		p.Mode, p.Why, p.Size, p.schedules, p.images = q.mode, q.why, q.size, q.schedules, q.images
+		p.decideVolumes(o, now)
+		p.conclude(o, now)
+		return p, nil
+	}
+	p.Mode, p.Why = modeOf(o, s)
+	size := sizeOf(o)
+	p.steps(o, size, now)
+	in := input(o, s, &p)
+	p.conclude(o, now)
+	if p.Mode == ModeWatch {
+		return p, nil
+	}
+	if p.refuse(o, in); len(p.Refused) > 0 {
+		return p, nil
+	}
+	in.MinAvailable = health.MinAvailable(p.Size.Replicas, healthy, p.safe.backedUp)
+	set, err := desired.Objects(in)
+	if err != nil {
+		return p, err
+	}
+	p.choose(o, size, in, set, s.Identity())
+	p.superfluous(o, size)
+	return p, nil
+}
+
+// steps decides how many members there are, and which pod is replaced.
+func (p *Plan) steps(o *Observed, size size, now time.Time) {
+	if p.Mode == ModeWatch {
+		p.Size = size.keep(p.Why)
+		return
+	}
+	if o.foreign() {
+		p.Size = size.keep("the cluster of the original is taken over")
+		p.Size.Done = false
+		return
+	}
+	before := beforeSleep(size)
+	if before != nil {
+		p.safe.sleep = o.Snapshots[before.For].hold("the snapshot before the hibernation")
+	}
+	p.safe.sleep = cmp.Or(sharedHold(o), p.safe.sleep)
+	if p.Size = size.step(now, p.safe); p.Mode == ModeTend {
+		p.Size, before = size.keep(p.Why), nil
+	}
+	hold := p.Size.Hold
+	if s := beforeUpgrade(o, p.safe); s != nil && before == nil {
+		before, hold = s, cmp.Or(hold, o.Snapshots[s.For].hold("the snapshot before the change of etcd's image"))
+	}
+	if p.Pod = podStep(o, hold, p.safe, now); p.Pod.Kind == rollout.Wait {
+		waits := o.Observation
+		waits.RolloutWaits = p.rolloutWaits(o)
+		p.Conditions = health.Conditions(waits, p.Members, now)
+	}
+	p.decideVolumes(o, now)
+	if before != nil && o.Snapshots[before.For].due(now) {
+		p.Snapshot = before
+	}
+}
+
+// rolloutWaits is why no pod with a former template is replaced; empty: one is, or there is none.
+func (p *Plan) rolloutWaits(o *Observed) string {
+	if p.Pod.Kind != rollout.Wait {
+		return ""
+	}
+	return strings.TrimPrefix(p.Pod.Reason, "pods with a former template: "+strings.Join(outdated(o), ", ")+"; ")
+}
+
+// conclude puts the conditions about the specification beside those about the cluster.
+func (p *Plan) conclude(o *Observed, now time.Time) {
+	p.Conditions = health.Merge(o.Etcd.Status.Conditions, p.Conditions)
+	p.Conditions = ownConditions(p.Conditions, o, p.schedules, p.images, now)
+}
+
+// refuse finds what is not done although the specification wants it.
+func (p *Plan) refuse(o *Observed, in desired.Input) {
+	e := o.Etcd
+	p.adopt(o)
+	no := func(reason string, args ...any) { p.Refused = append(p.Refused, fmt.Sprintf(reason, args...)) }
+	if o.TokenTaken {
+		no("the Secret %s is somebody else's, and the sidecars' token cannot be anywhere else: delete it, or name the Etcd differently", e.TokenSecretName())
+	}
+	for _, s := range e.Secrets() {
+		if s.Namespace != "" && s.Namespace != e.Namespace {
+			no("%s names the namespace %s, from which pods cannot have Secrets: copy %s into %s", s.Field, s.Namespace, s.Name, e.Namespace)
+		}
+	}
+	if (p.Size.PeerTLS || p.Size.PeerCertificates) && in.Etcd.Spec.Etcd.PeerUrlTLS == nil {
+		no("members use TLS between each other, and which Secrets they do that with is not known any more: name them in spec.etcd.peerUrlTls until all members have changed")
+	}
+}
+
+// safetyOf is what the conditions say about losing a copy of the data.
+func safetyOf(o *Observed, conditions []druidv1alpha1.Condition) safety {
+	if !o.Etcd.BackupsEnabled() {
+		return safety{backedUp: true, noStore: true}
+	}
+	c := druidv1alpha1.FindCondition(conditions, druidv1alpha1.ConditionBackupReady)
+	switch {
+	case c == nil:
+		return safety{why: "nothing is known of them"}
+	case c.Status != druidv1alpha1.ConditionTrue:
+		return safety{why: c.Message}
+	}
+	return safety{backedUp: true}
+}
+
+func holds(conditions []druidv1alpha1.Condition, of druidv1alpha1.ConditionType) bool {
+	c := druidv1alpha1.FindCondition(conditions, of)
+	return c != nil && c.Status == druidv1alpha1.ConditionTrue
+}
+
+// input is what the objects are made of: the specification, but for what it says that cannot be, which
+// the plan then names.
+func input(o *Observed, s Settings, p *Plan) desired.Input {
+	e, step := o.Etcd.DeepCopy(), p.Size
+	e.SetDefaults()
+	var configMap map[string]string
+	if o.ConfigMap != nil {
+		configMap = o.ConfigMap.Data
+	}
+	p.schedules = schedules(e, configMap)
+	if e.Spec.Etcd.PeerUrlTLS == nil && (step.PeerTLS || step.PeerCertificates) && o.StatefulSet != nil {
+		e.Spec.Etcd.PeerUrlTLS = desired.PeerTLSInUse(desired.ReadConfigMap(e, o.ConfigMap), o.StatefulSet.Spec.Template.Spec)
+	}
+	in := desired.Input{
+		Etcd:    e,
+		Members: step.Members, Replicas: step.Replicas, PeerTLS: step.PeerTLS, PeerCertificates: step.PeerCertificates,
+		Owner:    strings.Join([]string{o.ClusterUID, e.Namespace, e.Name, string(e.UID)}, "/"),
+		TakeOver: e.TakesOverBackups(), HostPath: s.HostPath, Token: o.NewToken, ClaimTemplate: o.keptTemplate(e),
+		Original:                       o.foreign() || o.originals(),
+		DisableServiceAccountAutomount: s.DisableAutomount,
+	}
+	in.Images, p.images = imagesFor(e, s.Images)
+	return in
+}
+
+// choose takes those objects of the set that the mode allows to be changed.
+func (p *Plan) choose(o *Observed, size size, in desired.Input, set desired.Set, identity string) {
+	if set.StatefulSet.Annotations == nil {
+		set.StatefulSet.Annotations = map[string]string{}
+	}
+	set.StatefulSet.Annotations[druidv1alpha1.AnnotationAppliedBy] = identity
+	if d := backupChecksum(in); d != "" {
+		set.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] = d
+	}
+	asleep := p.Size.Replicas == 0 && len(o.Pods) == 0
+	for _, object := range set.InOrder() {
+		key := keyOf(object)
+		switch key.Kind {
+		case druidv1alpha1.KindEtcdMember:
+			if asleep {
+				continue // they come with the pods
+			}
+			if n, _ := o.Etcd.MemberOrdinal(key.Name); o.Live[key] == nil && size.joins(n) {
+				p.Joining = append(p.Joining, key.Name)
+			}
+		case "ConfigMap", "StatefulSet":
+			if p.Mode == ModeTend {
+				continue
+			}
+		case "PodDisruptionBudget":
+		default:
+			if p.Mode == ModeTend && o.Live[key] != nil {
+				continue
+			}
+		}
+		if o.Etcd.RuntimeComponentsDisabled() && key.Kind != "ConfigMap" && key.Kind != "StatefulSet" {
+			continue
+		}
+		p.Objects = append(p.Objects, object)
+	}
+	p.Configuration = configuration(set.ConfigMap)
+	p.remount(o)
+}
+
+// backupChecksum is a digest of where the backups go and in whose name, empty without any.
+func backupChecksum(in desired.Input) string {
+	if !in.Etcd.BackupsEnabled() {
+		return ""
+	}
+	store, err := json.Marshal(in.Etcd.Spec.Backup.Store)
+	if err != nil {
+		return "" // not of a struct of texts
+	}
+	sum := sha256.Sum256(fmt.Appendf(store, " %q %t", in.Owner, in.TakeOver))
+	return hex.EncodeToString(sum[:8])
+}
+
+// configuration is a digest of what the sidecars read while they run.
+func configuration(c *corev1.ConfigMap) string {
+	sum := sha256.Sum256(desired.Followed(c))
+	return hex.EncodeToString(sum[:8])
+}
+
+// remount finds the pods that were made with another list of members. The kubelet brings a changed
+// ConfigMap into them with its next sync of the pod, a minute or more later, and the sidecars remove a
+// member that their copy does not list when that lasts for thirty seconds. A change of the pod has
+// the kubelet sync it at once, so that all sidecars know of new members before the first one joins.
+func (p *Plan) remount(o *Observed) {
+	if o.ConfigMap == nil || o.ConfigMap.Data == nil || p.Size.Replicas == 0 {
+		return
+	}
+	if configuration(o.ConfigMap) != p.Configuration {
+		return // it is changed now; the next look finds the pods
+	}
+	changed := appliedAt(o.ConfigMap)
+	for i := range o.Pods {
+		pod := &o.Pods[i]
+		if pod.DeletionTimestamp == nil && pod.CreationTimestamp.Before(&changed) && pod.Annotations[druidv1alpha1.AnnotationConfigMapRead] != p.Configuration {
+			p.Remount = append(p.Remount, *pod)
+		}
+	}
+}
+
+// appliedAt is when an object was changed by the operator last.
+func appliedAt(o client.Object) (last metav1.Time) {
+	for _, m := range o.GetManagedFields() {
+		if m.Subresource == "" && m.Time != nil && last.Before(m.Time) {
+			last = *m.Time
+		}
+	}
+	return last
+}
+
+// known is the highest revision that the status remembers.
+func known(e *druidv1alpha1.Etcd) int64 {
+	if r := e.Status.LastKnownRevision; r != nil {
+		return *r
+	}
+	return 0
+}
+
+// keyOf is the key of an object with its type.
+func keyOf(o client.Object) Key {
+	return Key{o.GetObjectKind().GroupVersionKind().Kind, o.GetName()}
+}

@@ -1,0 +1,408 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/kube"
+	"druid.internal/druid/internal/operator/rollout"
+)
+
+func TestWhenTheSpecificationIsActedOn(t *testing.T) {
+	manual := testSettings
+	manual.AutoReconcile = false
+	annotated := func(name, value string) func(*Observed) {
+		return func(o *Observed) {
+			if o.Etcd.Annotations == nil {
+				o.Etcd.Annotations = map[string]string{}
+			}
+			o.Etcd.Annotations[name] = value
+		}
+	}
+	changed := func(o *Observed) { o.Etcd.Generation++ }
+	upgraded := func(o *Observed) { o.StatefulSet.Annotations[druidv1alpha1.AnnotationAppliedBy] = "former" }
+	for phrase, c := range map[string]struct {
+		settings Settings
+		change   []func(*Observed)
+		want     Mode
+	}{
+		"a new one":           {manual, []func(*Observed){func(o *Observed) { o.Etcd.Status.ObservedGeneration = nil }}, ModeApply},
+		"nothing is new":      {manual, nil, ModeRepair},
+		"a change":            {manual, []func(*Observed){changed}, ModeTend},
+		"a change, asked for": {manual, []func(*Observed){changed, annotated("druid.gardener.cloud/operation", "reconcile")}, ModeApply},
+		"a change, asked for in the old spelling":  {manual, []func(*Observed){changed, annotated("gardener.cloud/operation", "reconcile")}, ModeApply},
+		"a change, another operation":              {manual, []func(*Observed){changed, annotated("gardener.cloud/operation", "migrate")}, ModeTend},
+		"a change, acted on by itself":             {testSettings, []func(*Observed){changed}, ModeApply},
+		"another operator":                         {manual, []func(*Observed){upgraded}, ModeTend},
+		"another operator, asked for":              {manual, []func(*Observed){upgraded, annotated("druid.gardener.cloud/operation", "reconcile")}, ModeApply},
+		"suspended":                                {testSettings, []func(*Observed){changed, annotated("druid.gardener.cloud/suspend-etcd-spec-reconcile", "")}, ModeWatch},
+		"suspended, and asked for":                 {testSettings, []func(*Observed){annotated("druid.gardener.cloud/suspend-etcd-spec-reconcile", ""), annotated("druid.gardener.cloud/operation", "reconcile")}, ModeWatch},
+		"suspended before it was ever acted on":    {testSettings, []func(*Observed){func(o *Observed) { o.Etcd.Status.ObservedGeneration = nil }, annotated("druid.gardener.cloud/suspend-etcd-spec-reconcile", "")}, ModeWatch},
+		"the StatefulSet was deleted, not changed": {manual, []func(*Observed){func(o *Observed) { delete(o.Live, Key{"StatefulSet", "main"}); o.StatefulSet = nil }}, ModeRepair},
+	} {
+		p := mustDecide(t, running(t, 3, c.change...), c.settings)
+		if p.Mode != c.want || p.Why == "" {
+			t.Errorf("%s: %s (%s), want %s", phrase, p.Mode, p.Why, c.want)
+		}
+		if c.want == ModeWatch && len(p.Objects)+len(p.Remove) > 0 {
+			t.Errorf("%s: changes %v, want none", phrase, changes(nil, p))
+		}
+	}
+}
+
+func TestWithoutBeingAskedTheTemplateStaysAndTheBudgetFollows(t *testing.T) {
+	manual := testSettings
+	manual.AutoReconcile = false
+	o := running(t, 3, wants(5), silent(0, 10*time.Minute), func(o *Observed) {
+		o.Etcd.Spec.Etcd.Metrics = ptr(druidv1alpha1.MetricsExtensive)
+		delete(o.Live, Key{"Service", "main-client"})
+	})
+	relaxed(o)
+	want := []string{"change PodDisruptionBudget main", "make Service main-client"}
+	if diff := cmp.Diff(want, changes(o, mustDecide(t, o, manual))); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+func TestAClusterGrowsByListingThenByPods(t *testing.T) {
+	o := running(t, 1, wants(3))
+	p := mustDecide(t, o, testSettings)
+	if p.Size.Members != 3 || p.Size.Replicas != 1 || p.Done() {
+		t.Fatalf("first %+v, want 3 listed and 1 pod", p.Size)
+	}
+	if diff := cmp.Diff([]string{"main-1", "main-2"}, p.Joining); diff != "" {
+		t.Errorf("members that join (-want +got):\n%s", diff)
+	}
+	// The ConfigMap is there, the pod still has the former one mounted.
+	for _, object := range p.Objects {
+		if c, ok := object.(*corev1.ConfigMap); ok {
+			c.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: kube.FieldManager, Time: ptr(ago(time.Second))}})
+			o.ConfigMap, o.Live[keyOf(c)] = c, c
+		}
+	}
+	p = mustDecide(t, o, testSettings)
+	if p.Size.Replicas != 3 {
+		t.Errorf("second %+v, want 3 pods", p.Size)
+	}
+	if len(p.Remount) != 1 || p.Remount[0].Name != "main-0" {
+		t.Errorf("pods that mount the list anew: %v, want main-0", p.Remount)
+	}
+	o.Pods[0].Annotations = map[string]string{druidv1alpha1.AnnotationConfigMapRead: p.Configuration}
+	if p = mustDecide(t, o, testSettings); len(p.Remount) != 0 {
+		t.Errorf("pods that mount the list again: %v, want none", p.Remount)
+	}
+}
+
+func TestAMemberThatLeavesIsForgottenWhenEtcdDoesNotListIt(t *testing.T) {
+	leaving := func(o *Observed) {
+		for _, object := range mustDecide(t, o, testSettings).Objects {
+			if c, ok := object.(*corev1.ConfigMap); ok {
+				o.ConfigMap, o.Live[keyOf(c)] = c, c
+			}
+		}
+	}
+	o := running(t, 3, relaxed, func(o *Observed) { o.Etcd.Status.LastKnownRevision = ptr(int64(1000)) }, wants(1), leaving)
+	p := mustDecide(t, o, testSettings)
+	if p.Size.Replicas != 3 || len(p.Remove) != 0 || !strings.Contains(p.Waits(), "main-1, main-2") {
+		t.Errorf("while etcd lists them: %+v, %d removals, waits %q", p.Size, len(p.Remove), p.Waits())
+	}
+	m := o.Sidecars[0]
+	delete(o.Sidecars, 1)
+	delete(o.Sidecars, 2)
+	o.Sidecars[0] = m
+	o.elect()
+	if p = mustDecide(t, o, testSettings); p.Size.Replicas != 1 || len(p.Remove) != 0 {
+		t.Errorf("once etcd does not: %+v, removals %v, want 1 pod and no removals before that", p.Size, changes(o, p))
+	}
+	*o.StatefulSet.Spec.Replicas = 1
+	p = mustDecide(t, o, testSettings)
+	want := []string{"remove EtcdMember main-1", "remove Lease main-1", "remove EtcdMember main-2", "remove Lease main-2"}
+	var removed []string
+	for _, c := range changes(o, p) {
+		if strings.HasPrefix(c, "remove ") {
+			removed = append(removed, c)
+		}
+	}
+	if diff := cmp.Diff(want, removed); diff != "" {
+		t.Errorf("removed (-want +got):\n%s", diff)
+	}
+	o.Etcd.Status.LastKnownRevision = nil
+	if p = mustDecide(t, o, testSettings); len(p.Remove) != 0 {
+		t.Errorf("before the revision is remembered %v goes, want nothing", changes(o, p))
+	}
+}
+
+func TestASleepingClusterKeepsWhatItNeedsToWake(t *testing.T) {
+	o := running(t, 3, wants(0))
+	p := mustDecide(t, o, testSettings)
+	if p.Size.Replicas != 3 || p.Snapshot == nil || !p.Snapshot.Final || !strings.Contains(p.Waits(), "snapshot") {
+		t.Fatalf("before: %+v, snapshot %+v, want a final snapshot first", p.Size, p.Snapshot)
+	}
+	of := p.Snapshot.For
+	o.Snapshots = map[string]SnapshotState{of: {Running: true}}
+	if p = mustDecide(t, o, testSettings); p.Size.Replicas != 3 || p.Snapshot != nil {
+		t.Errorf("while it is taken: %+v, snapshot %+v", p.Size, p.Snapshot)
+	}
+	o.Snapshots = map[string]SnapshotState{of: {Failed: "no bucket", Ended: testNow.Add(-30 * time.Second)}}
+	if p = mustDecide(t, o, testSettings); p.Size.Replicas != 3 || p.Snapshot != nil || !strings.Contains(p.Waits(), "no bucket") {
+		t.Errorf("after it failed: %+v, snapshot %+v, waits %q", p.Size, p.Snapshot, p.Waits())
+	}
+	o.Snapshots = map[string]SnapshotState{of: {Failed: "no bucket", Ended: testNow.Add(-2 * time.Minute)}}
+	if p = mustDecide(t, o, testSettings); p.Size.Replicas != 3 || p.Snapshot == nil {
+		t.Errorf("some time after it failed: %+v, snapshot %+v, want another one", p.Size, p.Snapshot)
+	}
+	o.Snapshots = map[string]SnapshotState{of: {Done: true}}
+	p = mustDecide(t, o, testSettings)
+	if p.Size.Replicas != 0 || p.Size.Members != 3 || len(p.Remove) != 0 {
+		t.Fatalf("falling asleep: %+v, removals %d", p.Size, len(p.Remove))
+	}
+	*o.StatefulSet.Spec.Replicas = 0
+	if p = mustDecide(t, o, testSettings); p.Done() || !strings.Contains(p.Waits(), "main-0, main-1, main-2 to end") {
+		t.Errorf("while its pods end: done %t, waits for %q", p.Done(), p.Waits())
+	}
+	o.Pods, o.Etcd.Status.LastKnownRevision = nil, ptr(int64(1000))
+	p = mustDecide(t, o, testSettings)
+	want := []string{"remove EtcdMember main-0", "remove EtcdMember main-1", "remove EtcdMember main-2"}
+	var removed []string
+	for _, r := range p.Remove {
+		removed = append(removed, "remove "+r.Kind+" "+r.Object.GetName())
+	}
+	if diff := cmp.Diff(want, removed); diff != "" || p.Size.Members != 3 {
+		t.Errorf("asleep with %d members listed, removed (-want +got):\n%s", p.Size.Members, diff)
+	}
+	for i := range 3 {
+		delete(o.Live, Key{"EtcdMember", o.Etcd.MemberName(i)})
+	}
+	o.Members = nil
+	if p = mustDecide(t, o, testSettings); len(p.Remove) != 0 || !p.Done() || len(p.Joining) != 0 {
+		t.Errorf("asleep: %v, done %t", changes(o, p), p.Done())
+	}
+	wants(1)(o)
+	if p = mustDecide(t, o, testSettings); p.Size.Replicas != 3 || len(p.Joining) != 0 {
+		t.Errorf("woken with 1 wanted: %+v, joining %v, want as many as fell asleep", p.Size, p.Joining)
+	}
+}
+
+func TestPodsWithAFormerTemplateAreReplacedInOrder(t *testing.T) {
+	o := running(t, 3, former(0), former(1), former(2))
+	if p := mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Delete || p.Pod.Pod != "main-1" || p.Pod.UID != "pod-1" {
+		t.Errorf("first %+v, want the follower main-1", p.Pod)
+	}
+	o = running(t, 3, former(2))
+	if p := mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Delete || p.Pod.Pod != "main-2" {
+		t.Errorf("last %+v, want the leader main-2, whose wrapper hands over", p.Pod)
+	}
+	o = running(t, 3, former(0), silent(1, 10*time.Minute), down(1))
+	if p := mustDecide(t, o, testSettings); p.Pod.Kind == rollout.Delete {
+		t.Errorf("while a member is down: %+v, want none", p.Pod)
+	}
+	o = running(t, 3, former(0), func(o *Observed) { o.Members[2].Status.Snapshots.NothingNew = ptr(ago(time.Hour)) })
+	p := mustDecide(t, o, testSettings)
+	if p.Pod.Kind != rollout.Wait || !strings.Contains(p.Pod.Reason, "backups are not healthy") {
+		t.Errorf("with overdue backups: %+v, want to wait", p.Pod)
+	}
+	if c := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionAllMembersUpdated); c.Reason != druidv1alpha1.ReasonRolloutWaiting {
+		t.Errorf("AllMembersUpdated has the reason %s, want %s", c.Reason, druidv1alpha1.ReasonRolloutWaiting)
+	}
+	o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] = "another bucket"
+	if p = mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Delete {
+		t.Errorf("the template mends the backups: %+v, want a replacement", p.Pod)
+	}
+	o = running(t, 3, former(0), func(o *Observed) { o.Sidecars = nil })
+	if p := mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Wait {
+		t.Errorf("no sidecar answers: %+v, want to wait", p.Pod)
+	}
+}
+
+func TestAnotherImageOfEtcdComesAfterASnapshot(t *testing.T) {
+	another := func(o *Observed) {
+		o.Pods[1].Spec.Containers = []corev1.Container{{Name: desired.ContainerEtcd, Image: "former:1"}}
+	}
+	o := running(t, 3, former(1), another)
+	p := mustDecide(t, o, testSettings)
+	if p.Pod.Kind != rollout.Wait || p.Snapshot == nil || p.Snapshot.Final {
+		t.Fatalf("before: %+v, snapshot %+v, want a snapshot that is not the last", p.Pod, p.Snapshot)
+	}
+	o.Snapshots = map[string]SnapshotState{p.Snapshot.For: {Done: true}}
+	if p = mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Delete || p.Pod.Pod != "main-1" || p.Snapshot != nil {
+		t.Errorf("after it: %+v, snapshot %+v, want main-1 to be replaced", p.Pod, p.Snapshot)
+	}
+	o = running(t, 3, former(1), another, func(o *Observed) { o.Etcd.Spec.Backup.Store = nil })
+	if p = mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Delete {
+		t.Errorf("without a store: %+v, want main-1 to be replaced", p.Pod)
+	}
+	o = running(t, 3, former(1), another, func(o *Observed) { o.Members[2].Status.Snapshots.NothingNew = ptr(ago(time.Hour)) })
+	o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] = "another bucket"
+	if p = mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Delete || p.Snapshot != nil {
+		t.Errorf("backups are broken and the template mends them: %+v, snapshot %+v, want main-1 to be replaced", p.Pod, p.Snapshot)
+	}
+}
+
+func TestNoPodIsReplacedWhileSuspended(t *testing.T) {
+	o := running(t, 3, former(0), func(o *Observed) {
+		o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSuspendReconcile: ""}
+	})
+	if p := mustDecide(t, o, testSettings); p.Pod.Kind != "" {
+		t.Errorf("%+v, want nothing", p.Pod)
+	}
+}
+
+// peerTLS has all members use TLS between each other, as testSettings would have made it.
+func withPeerTLS(t *testing.T, n int32) *Observed {
+	t.Helper()
+	tls := &druidv1alpha1.PeerTLSConfig{TLSConfig: druidv1alpha1.TLSConfig{
+		TLSCASecretRef:     druidv1alpha1.SecretReference{SecretReference: corev1.SecretReference{Name: "peer-ca"}, DataKey: ptr("bundle.crt")},
+		ServerTLSSecretRef: corev1.SecretReference{Name: "peer-server"},
+	}}
+	o := running(t, n)
+	o.Etcd.Spec.Etcd.PeerUrlTLS = tls
+	in := input(o, testSettings, &Plan{Size: rollout.ScaleStep{Members: n, Replicas: n, PeerTLS: true, PeerCertificates: true}})
+	set, err := desired.Objects(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.ConfigMap, o.StatefulSet.Spec.Template = set.ConfigMap, set.StatefulSet.Spec.Template
+	for i := range o.Members {
+		o.Members[i].Status.PeerTLSEnabled = ptr(true)
+		o.Pods[i].Spec = set.StatefulSet.Spec.Template.Spec
+	}
+	for i, m := range o.Sidecars {
+		m.PeerTLSEnabled = true
+		o.Sidecars[i] = m
+		for j := range m.Etcd.Members {
+			m.Etcd.Members[j].PeerURLs = []string{strings.Replace(m.Etcd.Members[j].PeerURLs[0], "http:", "https:", 1)}
+		}
+	}
+	return o
+}
+
+func TestTLSThatIsStillUsedStaysThoughNobodyWantsItAnyMore(t *testing.T) {
+	o := withPeerTLS(t, 3)
+	if p := mustDecide(t, o, testSettings); !p.Done() || !p.Size.PeerTLS {
+		t.Fatalf("as it is: %+v", p.Size)
+	}
+	o.Etcd.Spec.Etcd.PeerUrlTLS = nil
+	p := mustDecide(t, o, testSettings)
+	if p.Size.PeerTLS || !p.Size.PeerCertificates || len(p.Refused) > 0 {
+		t.Errorf("the first step is %+v, want http listed and the certificates still mounted", p.Size)
+	}
+	// A member is ill, so the change waits: the configuration still names https and the Secrets.
+	down(0)(o)
+	p = mustDecide(t, o, testSettings)
+	if !p.Size.PeerTLS || len(p.Refused) > 0 {
+		t.Fatalf("while a member is ill: %+v, refused %v", p.Size, p.Refused)
+	}
+	for _, object := range p.Objects {
+		if c, ok := object.(*corev1.ConfigMap); ok && !strings.Contains(c.Data[desired.EtcdFile], "trusted-ca-file: /var/etcd/ssl/peer/ca/bundle.crt") {
+			t.Errorf("the configuration does not name the authority of the peers:\n%s", c.Data[desired.EtcdFile])
+		}
+	}
+	o.StatefulSet.Spec.Template.Spec.Volumes = nil
+	if p = mustDecide(t, o, testSettings); len(p.Refused) == 0 || len(p.Objects) > 0 {
+		t.Errorf("the Secrets are not known: refused %v, %d objects, want a refusal and none", p.Refused, len(p.Objects))
+	}
+}
+
+func TestAClusterThatNeverBeganMayChangeItsSizeAtOnce(t *testing.T) {
+	o := running(t, 3, wants(5), func(o *Observed) {
+		o.Sidecars, o.Asked = nil, false
+		for i := range 3 {
+			o.Leases[i].Spec.RenewTime = nil
+			o.Members[i].Status = druidv1alpha1.MemberReport{}
+			o.Pods[i].Status = corev1.PodStatus{Phase: corev1.PodPending}
+		}
+	})
+	if p := mustDecide(t, o, testSettings); p.Size.Members != 5 || len(p.Joining) > 0 {
+		t.Errorf("no pod ever ran: %+v, joining %v, want 5 members that begin together", p.Size, p.Joining)
+	}
+	for i := range o.Pods {
+		o.Pods[i].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: desired.ContainerEtcd, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	}
+	if p := mustDecide(t, o, testSettings); p.Size.Members != 3 || p.Size.Waits == "" {
+		t.Errorf("pods run and nobody answers: %+v, want to wait", p.Size)
+	}
+	o.Asked, o.Sidecars = true, map[int]agentapi.Member{}
+	for i := range 3 {
+		o.Sidecars[i] = agentapi.Member{Name: o.Etcd.MemberName(i), Data: agentapi.Data{State: agentapi.DataMissing}}
+	}
+	if p := mustDecide(t, o, testSettings); p.Size.Members != 5 {
+		t.Errorf("every sidecar says that there are no data: %+v, want 5 members", p.Size)
+	}
+	o.Etcd.Status.LastKnownRevision = ptr(int64(7))
+	if p := mustDecide(t, o, testSettings); p.Size.Members != 3 {
+		t.Errorf("the cluster once had a revision: %+v, want to wait", p.Size)
+	}
+}
+
+func TestTheClaimTemplateThatIsThereIsKept(t *testing.T) {
+	template := func(o *Observed) *corev1.PersistentVolumeClaim {
+		for _, object := range mustDecide(t, o, testSettings).Objects {
+			if s, ok := object.(*appsv1.StatefulSet); ok {
+				return &s.Spec.VolumeClaimTemplates[0]
+			}
+		}
+		t.Fatal("there is no StatefulSet")
+		return nil
+	}
+	o := running(t, 3)
+	made := template(o).DeepCopy()
+	filesystem := corev1.PersistentVolumeFilesystem
+	o.StatefulSet.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = &filesystem // as the API server fills it in
+	if diff := cmp.Diff(made, template(o)); diff != "" {
+		t.Errorf("with what the API server filled in it is another one (-want +got):\n%s", diff)
+	}
+	o.Etcd.Spec.StorageCapacity = ptr(resource.MustParse("32Gi"))
+	if got := template(o).Spec.Resources.Requests[corev1.ResourceStorage]; got.String() != "16Gi" {
+		t.Errorf("grown it requests %s, want what it did before, as it cannot be changed", got.String())
+	}
+}
+
+func TestAMemberThatHasNotJoinedYetKeepsTheOperationOpen(t *testing.T) {
+	o := running(t, 3, func(o *Observed) {
+		o.Members[2].Annotations = map[string]string{druidv1alpha1.AnnotationCreateAsLearner: "true"}
+		for _, m := range o.Sidecars {
+			m.Etcd.Members[2].Learner = true
+		}
+	})
+	p := mustDecide(t, o, testSettings)
+	if p.Done() || !strings.Contains(p.Waits(), "main-2 to catch up and vote") {
+		t.Errorf("done %t, waits %q, want to wait for main-2", p.Done(), p.Waits())
+	}
+}
+
+func TestAnOperationIsOverWhenThePodThatWasReplacedLastIsReady(t *testing.T) {
+	open := &druidv1alpha1.LastOperation{Type: druidv1alpha1.LastOperationReconcile, State: druidv1alpha1.LastOperationProcessing}
+	changed := func(o *Observed) {
+		o.StatefulSet.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: kube.FieldManager, Operation: metav1.ManagedFieldsOperationApply, Time: ptr(ago(time.Minute))}}
+	}
+	for phrase, c := range map[string]struct {
+		operation *druidv1alpha1.LastOperation
+		change    []func(*Observed)
+		wantWaits string // empty: it is done
+	}{
+		"all are ready":                       {open, []func(*Observed){changed}, ""},
+		"the last one is not ready":           {open, []func(*Observed){changed, down(2)}, "every pod has the newest template; main-2 is not ready"},
+		"the last one is not there yet":       {open, []func(*Observed){changed, func(o *Observed) { o.Pods = o.Pods[:2] }}, "2 of 3 pods exist"},
+		"the newest template is not seen yet": {open, []func(*Observed){changed, func(o *Observed) { o.StatefulSet.Generation = 2 }}, "has not seen the newest template yet"},
+		"the StatefulSet is as it was made":   {open, []func(*Observed){down(2)}, ""},
+		"a pod fails later":                   {&druidv1alpha1.LastOperation{Type: druidv1alpha1.LastOperationReconcile, State: druidv1alpha1.LastOperationSucceeded}, []func(*Observed){changed, down(2)}, ""},
+		"a pod fails before the first end":    {&druidv1alpha1.LastOperation{Type: druidv1alpha1.LastOperationCreate, State: druidv1alpha1.LastOperationProcessing}, []func(*Observed){changed, down(2)}, ""},
+	} {
+		o := running(t, 3, c.change...)
+		o.Etcd.Status.LastOperation = c.operation
+		p := mustDecide(t, o, testSettings)
+		if p.Done() != (c.wantWaits == "") || !strings.Contains(p.Waits(), c.wantWaits) {
+			t.Errorf("%s: done %t, waits for %q, want %q", phrase, p.Done(), p.Waits(), c.wantWaits)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// Event is a kind of event about an Etcd.
+type Event struct {
+	Reason  string
+	Type    string // Normal or Warning
+	Action  string // what the operator did
+	Meaning string // for the documentation
+}
+
+// The events.
+var (
+	Applied         = Event{"Applied", corev1.EventTypeNormal, "Apply", "everything that the specification wants was carried out"}
+	ApplyFailed     = Event{"ApplyFailed", corev1.EventTypeWarning, "Apply", "an object could not be made as the specification wants it; status.lastErrors has all"}
+	Refused         = Event{"Refused", corev1.EventTypeWarning, "Apply", "something that the specification wants is not done; the message says why, and what to do"}
+	ChangeUndone    = Event{"ChangeUndone", corev1.EventTypeWarning, "Apply", "somebody else had changed an object of the Etcd, and it was set back"}
+	ImagesReplaced  = Event{"ImagesReplaced", corev1.EventTypeWarning, "Apply", "the specification names images of the original project, and the operator's own are taken instead"}
+	ScheduleInvalid = Event{"ScheduleInvalid", corev1.EventTypeWarning, "Apply", "a schedule cannot be read, and the one before stays in force"}
+	Scaling         = Event{"Scaling", corev1.EventTypeNormal, "Scale", "the number of members changes, or how they reach each other; the message says to what"}
+	PodReplaced     = Event{"PodReplaced", corev1.EventTypeNormal, "Replace", "a pod with a former template was deleted, so that it comes back with the newest"}
+	VolumesGrow     = Event{"VolumesGrow", corev1.EventTypeNormal, "Grow", "volumes were asked to grow to storageCapacity, or the StatefulSet is made anew around its pods for that"}
+	VolumeReplaced  = Event{"VolumeReplaced", corev1.EventTypeWarning, "Replace", "the volume claim of a member was deleted, so that it comes back with a new volume: the former one was read-only, or cannot grow"}
+	PodRestarted    = Event{"PodRestarted", corev1.EventTypeWarning, "Replace", "a pod was deleted because of its volume: another shall be mounted, or made"}
+	TakingOver      = Event{"TakingOver", corev1.EventTypeNormal, "Apply", "the objects of a cluster of the original are changed into ours; its pods follow one at a time"}
+	SecretsKept     = Event{"SecretsKept", corev1.EventTypeWarning, "Delete", "Secrets that no Etcd needs any more keep the finalizer of the original; the message names them"}
+	BackupTampered  = Event{"BackupTampered", corev1.EventTypeWarning, "Observe", "somebody may have changed, hidden or deleted something in the bucket; the message says what"}
+	// Snapshots are excluded, and included again, by etcdbrctl.
+	SnapshotExcluded = Event{"SnapshotExcluded", corev1.EventTypeWarning, "Observe", "restores leave a snapshot out, because somebody excluded it"}
+	SnapshotIncluded = Event{"SnapshotIncluded", corev1.EventTypeNormal, "Observe", "a snapshot that was excluded is used again, or is gone"}
+	Deleting         = Event{"Deleting", corev1.EventTypeNormal, "Delete", "the objects of the Etcd are deleted; its volumes and backups stay"}
+)
+
+// Events are all of them, for the documentation.
+func Events() []Event {
+	return []Event{
+		Applied, ApplyFailed, Refused, ChangeUndone, ImagesReplaced, ScheduleInvalid, Scaling, PodReplaced, VolumesGrow, VolumeReplaced, PodRestarted, TakingOver, SecretsKept, BackupTampered,
+		SnapshotExcluded, SnapshotIncluded, Deleting,
+	}
+}
+
+// maxNote is how long the note of an event may be, in bytes.
+const maxNote = 1000
+
+func (r *Reconciler) event(e *druidv1alpha1.Etcd, kind Event, note string) {
+	if len(note) > maxNote {
+		note = note[:maxNote] + "..."
+	}
+	r.recorder.Eventf(e, nil, kind.Type, kind.Reason, kind.Action, "%s", note)
+}

@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/rollout"
+)
+
+// held is how many members and pods there are while that may not change, as the StatefulSet is made anew
+// around its pods, or a claim goes of which only the pod holds the data.
+func (s size) held() (rollout.ScaleStep, bool) {
+	set := s.o.StatefulSet
+	step := rollout.ScaleStep{Members: s.live.Members, Replicas: s.o.replicas(), PeerTLS: s.live.PeerTLS, PeerCertificates: s.tls || s.live.PeerTLS}
+	top := int32(0)
+	for i := range s.o.Pods {
+		p := &s.o.Pods[i]
+		step.PeerCertificates = step.PeerCertificates || desired.HasPeerCertificates(p.Spec)
+		if n, _ := s.o.Etcd.PodOrdinal(p.Name); p.DeletionTimestamp == nil && n < 100 {
+			top = max(top, int32(n)+1)
+		}
+	}
+	switch {
+	case s.live.Members == 0:
+		return step, false
+	case set == nil && top > 0:
+		// As many as there are: fewer would have the others deleted, which may still be members.
+		step.Replicas, step.Reason = max(top, s.live.Members), "the pods get a StatefulSet again"
+	case set != nil && set.DeletionTimestamp != nil:
+		step.Reason, step.Waits = "the StatefulSet is made anew", "the former one to be gone"
+	case set != nil && s.want > 0 && s.want < s.live.Members && s.goingClaim() != "":
+		step.Reason, step.Waits = "fewer members are wanted", s.goingClaim()+" to be replaced"
+	default:
+		return step, false
+	}
+	return step, true
+}
+
+// goingClaim is a claim of a member that is to stay, which is deleted while its pod still has it.
+func (s size) goingClaim() string {
+	for i := range s.o.Claims {
+		c := &s.o.Claims[i]
+		if n, ours := s.o.claimOrdinal(c.Name); ours && c.DeletionTimestamp != nil && n < int(s.want) {
+			return c.Name
+		}
+	}
+	return ""
+}

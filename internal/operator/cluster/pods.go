@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/rollout"
+)
+
+// stuckAfter is for how long a pod may be terminating beyond the time that it was given.
+const stuckAfter = 30 * time.Second
+
+// outdated are the pods that were not made from the newest template.
+func outdated(o *Observed) (names []string) {
+	if o.StatefulSet == nil {
+		return nil
+	}
+	// One that its controller has not seen yet has no revision, and pods only if it was made anew around
+	// them.
+	seen := o.StatefulSet.Status.UpdateRevision != ""
+	for i := range o.Pods {
+		if p := &o.Pods[i]; (seen || desired.OfOriginal(p.Spec)) && !upToDate(p, o.StatefulSet) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// rolling: the StatefulSet was changed by the operation that is not over yet, so it is over only when the
+// pod that was replaced last is ready.
+func (o *Observed) rolling() bool {
+	op, s := o.Etcd.Status.LastOperation, o.StatefulSet
+	if op == nil || op.Type != druidv1alpha1.LastOperationReconcile || op.State == druidv1alpha1.LastOperationSucceeded || s == nil || o.replicas() == 0 {
+		return false
+	}
+	changed := appliedAt(s)
+	return s.CreationTimestamp.Before(&changed)
+}
+
+// unseen: the StatefulSet was changed for a specification of which nothing was told yet, as the operator
+// that did so died, and its controller has not seen that. Until then all pods seem to have the newest template.
+func (o *Observed) unseen() bool {
+	told, s := o.Etcd.Status.ObservedGeneration, o.StatefulSet
+	return told != nil && *told != o.Etcd.Generation && s != nil && s.Status.ObservedGeneration < s.Generation
+}
+
+// podStep is which pod is replaced now; the zero value if all have the newest template, and have had it
+// for longer than this operation. hold is what comes before a pod is replaced whose member takes part.
+func podStep(o *Observed, hold string, safe safety, now time.Time) rollout.Step {
+	if len(outdated(o)) == 0 && !o.rolling() && !o.unseen() {
+		return rollout.Step{}
+	}
+	f := rollout.Facts{
+		Now: now, Replicas: o.replicas(),
+		Observed:      o.StatefulSet.Status.ObservedGeneration >= o.StatefulSet.Generation,
+		BackupHealthy: safe.backedUp, BackupWhy: safe.why, NoStore: safe.noStore,
+		MendsBackup: mendsBackup(o), Hold: hold,
+		// etcd is not asked to hand over: it does so by itself when its pod is stopped.
+		HandOverFailed: "its wrapper does that when the pod is stopped",
+	}
+	for i := range o.Pods {
+		f.Pods = append(f.Pods, podOf(o, &o.Pods[i], now))
+	}
+	f.Voters, f.MembersWhy = membersHealth(o)
+	f.MembersHealthy = f.MembersWhy == ""
+	return rollout.Next(f)
+}
+
+func podOf(o *Observed, p *corev1.Pod, now time.Time) rollout.Pod {
+	n, _ := o.Etcd.PodOrdinal(p.Name)
+	m, answered := o.Sidecars[n]
+	pod := rollout.Pod{
+		Name: p.Name, UID: string(p.UID), Ordinal: n,
+		UpToDate: upToDate(p, o.StatefulSet), Ready: podReady(p),
+		Alive:         answered && etcdRuns(p),
+		Participating: answered && participates(m),
+		Leader:        answered && leads(m),
+		IdleSince:     o.idleSince(n),
+		Terminating:   p.DeletionTimestamp != nil,
+	}
+	if answered {
+		pod.Busy = busy(m)
+	}
+	pod.Stuck = pod.Terminating && now.Sub(p.DeletionTimestamp.Time) > stuckAfter
+	return pod
+}
+
+// busy is work that a restart would begin anew.
+func busy(m agentapi.Member) string {
+	if m.Etcd != nil && !m.Etcd.Learner || m.Initialization != agentapi.InitProgress && m.Etcd == nil {
+		return ""
+	}
+	if r := m.LastRestoration; r != nil && r.Status == agentapi.InProgress {
+		if r.Type == agentapi.FromLeader {
+			return "receives the data from the leader"
+		}
+		return "restores from the backup"
+	}
+	if n := len(m.Transitions); n > 0 && m.Transitions[n-1].SubState == agentapi.DBValidationFull {
+		return "examines its data"
+	}
+	return ""
+}
+
+// membersHealth counts the members that vote, and says what is wrong with any; 0: not known.
+func membersHealth(o *Observed) (voters int, wrong string) {
+	listed, known := o.listed()
+	if !known {
+		return 0, "no member answers that sees a leader"
+	}
+	var all []string
+	for _, l := range listed {
+		n, ours := o.Etcd.MemberOrdinal(l.Name)
+		m, answered := o.Sidecars[n]
+		switch {
+		case l.Learner:
+			all = append(all, fmt.Sprintf("%s has no vote yet", name(l)))
+			continue
+		case l.Name == "":
+			all = append(all, fmt.Sprintf("%s was added and never started", name(l)))
+		case !ours:
+			all = append(all, fmt.Sprintf("%s is none of this Etcd's", name(l)))
+		case !answered:
+			all = append(all, fmt.Sprintf("the sidecar of %s does not answer", l.Name))
+		case !participates(m):
+			all = append(all, fmt.Sprintf("%s takes no part", l.Name))
+		case len(m.Etcd.Alarms) > 0:
+			all = append(all, fmt.Sprintf("%s raised %s", l.Name, strings.Join(m.Etcd.Alarms, " and ")))
+		}
+		voters++
+	}
+	slices.Sort(all)
+	return voters, strings.Join(all, "; ")
+}
+
+// name is a listed member for people.
+func name(l agentapi.Listed) string {
+	if l.Name != "" {
+		return l.Name
+	}
+	return "the member at " + strings.Join(l.PeerURLs, ", ")
+}
+
+// mendsBackup says whether the newest template has the backups go elsewhere than a pod that has a
+// former one.
+func mendsBackup(o *Observed) bool {
+	want := o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum]
+	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool {
+		return !upToDate(&p, o.StatefulSet) && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want
+	})
+}

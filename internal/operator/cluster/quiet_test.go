@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+func TestALookThatFindsTheSameMakesNoObjects(t *testing.T) {
+	o := running(t, 3, relaxed, func(o *Observed) { o.Asked = false })
+	first := mustDecide(t, o, testSettings)
+	q, is := quiet(o, first, outcome{})
+	if !is {
+		t.Fatalf("a cluster of which nothing is wrong is not quiet: %+v", first.Size)
+	}
+	o.Quiet = &q
+	second := mustDecide(t, o, testSettings)
+	if len(second.Objects) > 0 {
+		t.Errorf("%d objects were made", len(second.Objects))
+	}
+	s, u := statusOf(o, first, outcome{}, "run", testNow), statusOf(o, second, outcome{}, "run", testNow)
+	if diff := cmp.Diff(s, u); diff != "" {
+		t.Errorf("the status of a quiet look (-first +quiet):\n%s", diff)
+	}
+	silent(1, 10*time.Minute)(o)
+	if p := mustDecide(t, o, testSettings); len(p.Objects) == 0 {
+		t.Error("a member is gone, and the PodDisruptionBudget was not made anew")
+	}
+}
+
+func TestEveryChangeEndsTheQuiet(t *testing.T) {
+	before := fingerprint(running(t, 3))
+	if again := fingerprint(running(t, 3)); again != before {
+		t.Fatal("the same looks different")
+	}
+	for phrase, change := range map[string]func(*Observed){
+		"the specification":         wants(5),
+		"an annotation of the Etcd": func(o *Observed) { o.Etcd.Annotations = map[string]string{"a": "b"} },
+		"it was applied":            func(o *Observed) { o.Etcd.Status.ObservedGeneration = ptr(int64(7)) },
+		"an object was changed":     func(o *Observed) { o.Live[Key{"Service", "main-client"}].SetResourceVersion("2") },
+		"an object is gone":         func(o *Observed) { delete(o.Live, Key{"Role", "druid.gardener.cloud:etcd:main"}) },
+		"a Lease is gone":           func(o *Observed) { delete(o.Live, Key{"Lease", "main-0"}) },
+		"a Lease belongs to nobody": func(o *Observed) { o.Live[Key{"Lease", "main-0"}].SetOwnerReferences(nil) },
+		"a Lease lost a label":      func(o *Observed) { o.Live[Key{"Lease", "main-0"}].SetLabels(map[string]string{"x": "y"}) },
+		"an EtcdMember goes":        func(o *Observed) { o.Live[Key{"EtcdMember", "main-0"}].SetDeletionTimestamp(&metav1.Time{}) },
+		"a member changed its scheme": func(o *Observed) {
+			o.Live[Key{"EtcdMember", "main-0"}].(*druidv1alpha1.EtcdMember).Status.PeerTLSEnabled = ptr(true)
+		},
+		"a pod has a former template":     former(0),
+		"a pod is another one":            func(o *Observed) { o.Pods[0].UID = "another" },
+		"a pod is gone":                   func(o *Observed) { o.Pods = o.Pods[:2] },
+		"a volume claim is gone":          func(o *Observed) { o.Claims = o.Claims[:2] },
+		"an EtcdMember more than members": func(o *Observed) { o.join(3, false) },
+	} {
+		o := running(t, 3)
+		change(o)
+		if fingerprint(o) == before {
+			t.Errorf("%s: it looks the same", phrase)
+		}
+	}
+	for phrase, change := range map[string]func(*Observed){
+		"a heartbeat": func(o *Observed) { o.Live[Key{"Lease", "main-0"}].SetResourceVersion("2") },
+		"a report":    func(o *Observed) { o.Live[Key{"EtcdMember", "main-0"}].SetResourceVersion("2") },
+		"another order of the cache": func(o *Observed) {
+			slices.Reverse(o.Pods)
+			slices.Reverse(o.Claims)
+		},
+	} {
+		o := running(t, 3)
+		change(o)
+		if fingerprint(o) != before {
+			t.Errorf("%s: it looks different", phrase)
+		}
+	}
+}

@@ -1,0 +1,425 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/kube"
+	"druid.internal/druid/internal/operator/metrics"
+)
+
+// How long until the next look when nothing is told meanwhile.
+const (
+	// soon: a step was made, or something is waited for that nobody tells of.
+	soon = 2 * time.Second
+	// tokenEvery is how often is looked whether the Secret with the token is there, while pods do not
+	// start.
+	tokenEvery = time.Minute
+)
+
+// Reconciler makes clusters of Etcds.
+type Reconciler struct {
+	settings   Settings
+	syncPeriod time.Duration
+	now        func() time.Time
+
+	client   client.Client
+	cache    client.Reader // what it gives belongs to everybody
+	live     client.Reader // asks the API server
+	applier  *kube.Applier
+	recorder events.EventRecorder
+	sidecars asker
+	// snapshots are taken while Etcds are looked at.
+	snapshots *snapshots
+	metrics   *metrics.Catalogue
+	configs   *configurations
+	logger    *slog.Logger
+
+	mu      sync.Mutex
+	cluster string                  // uid of the namespace kube-system, once it is known
+	tokens  map[types.UID]time.Time // when the Secret was seen last, by Etcd
+	claims  map[types.UID]claimNews
+	quiet   map[types.UID]Quiet
+}
+
+// Reconcile looks at one Etcd.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	e := &druidv1alpha1.Etcd{}
+	if err := r.cache.Get(ctx, req.NamespacedName, e); err != nil {
+		if apierrors.IsNotFound(err) {
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("read the Etcd: %w", err)
+	}
+	if e.DeletionTimestamp != nil {
+		return r.delete(ctx, e)
+	}
+	clock := r.metrics.Clock()
+	o, err := r.look(ctx, e)
+	if err != nil {
+		r.metrics.Failure(string(codeObserve))
+		return reconcile.Result{}, err
+	}
+	clock.Ended(metrics.Observe)
+	now := r.now()
+	p, err := Decide(o, r.settings, now)
+	clock.Ended(metrics.Decide)
+	var out outcome
+	switch {
+	case err != nil:
+		out.fail(codeDecide, err)
+	case p.Mode != ModeWatch:
+		if err := r.finalizer(ctx, e); err != nil {
+			return reconcile.Result{}, err
+		}
+		out = r.apply(ctx, o, p)
+	}
+	clock.Ended(metrics.Apply)
+	r.remember(o, p, out)
+	r.count(p, out)
+	s := statusOf(o, p, out, string(controller.ReconcileIDFromContext(ctx)), now)
+	r.tell(ctx, o, p, out, s)
+	if err := r.write(ctx, e, s); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.finish(ctx, e, p, out); err != nil {
+		return reconcile.Result{}, err
+	}
+	clock.Ended(metrics.Report)
+	return r.next(p, out)
+}
+
+// count measures what a look came to.
+func (r *Reconciler) count(p Plan, out outcome) {
+	result := metrics.Waits
+	switch {
+	case len(out.failures) > 0:
+		result = metrics.Failed
+	case len(p.Refused) > 0:
+		result = metrics.Refused
+	case p.Done() && !out.changed:
+		result = metrics.Done
+	}
+	r.metrics.Looked(string(p.Mode), result)
+	for _, f := range out.failures {
+		r.metrics.Failure(string(f.code))
+	}
+}
+
+// next is when the Etcd is looked at again, if nothing happens before.
+func (r *Reconciler) next(p Plan, out outcome) (reconcile.Result, error) {
+	var errs []error
+	for _, f := range out.failures {
+		errs = append(errs, f.err)
+	}
+	switch {
+	case len(errs) > 0:
+		return reconcile.Result{}, errors.Join(errs...) // again, later each time
+	case (!p.Done() || out.set) && len(p.Refused) == 0 && p.Mode != ModeWatch:
+		return reconcile.Result{RequeueAfter: min(soon, r.syncPeriod), Priority: priority(0)}, nil
+	}
+	// Looks for which nobody asked come last: if they were all that there is time for, new Etcds would
+	// wait for ever.
+	return reconcile.Result{RequeueAfter: r.syncPeriod, Priority: priority(handler.LowPriority)}, nil
+}
+
+func priority(p int) *int { return &p }
+
+// look observes, and asks the sidecars if that is needed.
+func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed, error) {
+	o, err := r.observe(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.findOriginal(ctx, o); err != nil {
+		return nil, err
+	}
+	o.Configured = r.configs.read(e, o.ConfigMap)
+	if o.ClusterUID, err = r.clusterUID(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.claimEvents(ctx, o); err != nil {
+		return nil, err
+	}
+	mode, _ := modeOf(o, r.settings)
+	if mode == ModeWatch {
+		return o, nil
+	}
+	if err := r.classes(ctx, o); err != nil {
+		return nil, err
+	}
+	pending, volumesAsk := o.volumesPending(mode)
+	if q, known := r.calm(o); known && !pending {
+		o.Quiet = &q
+		return o, nil
+	}
+	o.Snapshots = r.snapshots.of(e)
+	if err := r.token(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := r.missingSecrets(ctx, o); err != nil {
+		return nil, err
+	}
+	s := sizeOf(o)
+	if s.certifies() {
+		if err := r.tryCertificates(ctx, o, s); err != nil {
+			return nil, err
+		}
+	}
+	if s.asks() || len(outdated(o)) > 0 || o.foreign() || volumesAsk {
+		o.Asked = true
+		o.Sidecars = r.sidecars.ask(ctx, o)
+	}
+	return o, nil
+}
+
+// calm is an earlier look that found the same as this one, with nothing to do.
+func (r *Reconciler) calm(o *Observed) (Quiet, bool) {
+	r.mu.Lock()
+	q, known := r.quiet[o.Etcd.UID]
+	r.mu.Unlock()
+	return q, known && !r.unready(o) && len(outdated(o)) == 0 && q.print == fingerprint(o)
+}
+
+// remember keeps a look after which nothing had to be done.
+func (r *Reconciler) remember(o *Observed, p Plan, out outcome) {
+	if o.Quiet != nil && len(p.Objects) == 0 {
+		return // it is one already
+	}
+	q, is := quiet(o, p, out)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if is {
+		r.quiet[o.Etcd.UID] = q
+	} else {
+		delete(r.quiet, o.Etcd.UID)
+	}
+}
+
+// clusterUID is the uid of the namespace kube-system, which never changes.
+func (r *Reconciler) clusterUID(ctx context.Context) (string, error) {
+	r.mu.Lock()
+	known := r.cluster
+	r.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	var ns corev1.Namespace
+	if err := r.live.Get(ctx, types.NamespacedName{Name: "kube-system"}, &ns); err != nil {
+		return "", fmt.Errorf("read the namespace kube-system, whose uid stands for the cluster: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cluster = string(ns.UID)
+	return r.cluster, nil
+}
+
+// tokenBytes is how long a token is before it is written in hexadecimal digits.
+const tokenBytes = 32
+
+// mountPatience is how long a pod on a node may take to start before what it mounts is looked for.
+const mountPatience = 15 * time.Second
+
+// token makes one if there is no Secret with one. The Secret is looked for only as long as pods do
+// not start on their nodes: those that run have it, and it was made before the StatefulSet.
+func (r *Reconciler) token(ctx context.Context, o *Observed) error {
+	e := o.Etcd
+	if e.RuntimeComponentsDisabled() {
+		return nil
+	}
+	r.mu.Lock()
+	seen := r.tokens[e.UID]
+	r.mu.Unlock()
+	if o.StatefulSet != nil && !o.foreign() && !r.unmounted(o) || r.now().Sub(seen) < tokenEvery {
+		return nil
+	}
+	var secret corev1.Secret
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.TokenSecretName()}, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		token := make([]byte, tokenBytes)
+		_, _ = rand.Read(token) // it never fails
+		o.NewToken = []byte(hex.EncodeToString(token))
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the Secret %s: %w", e.TokenSecretName(), err)
+	case !belongs(&secret, e):
+		o.TokenTaken = true
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tokens[e.UID] = r.now()
+	return nil
+}
+
+// unmounted: a pod is on a node and does not start.
+func (r *Reconciler) unmounted(o *Observed) bool {
+	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool {
+		return p.Spec.NodeName != "" && !everRan(&p) && r.now().Sub(p.CreationTimestamp.Time) > mountPatience
+	})
+}
+
+// missingSecrets finds Secrets that the specification names and that are not there, or have not got the
+// keys that they must have, while a pod does not get ready on its node.
+func (r *Reconciler) missingSecrets(ctx context.Context, o *Observed) error {
+	if !r.unready(o) {
+		return nil
+	}
+	read := map[string]*corev1.Secret{}
+	for _, use := range o.Etcd.Secrets() {
+		secret, known := read[use.Name]
+		if !known {
+			var err error
+			if secret, err = r.secret(ctx, o.Etcd, use.Name); err != nil {
+				return err
+			}
+			read[use.Name] = secret
+			if secret == nil {
+				o.MissingSecrets = append(o.MissingSecrets, use)
+			}
+		}
+		if secret == nil {
+			continue
+		}
+		if keys := desired.Lacks(o.Etcd, use.Field, secret); len(keys) > 0 {
+			o.LackingSecrets = append(o.LackingSecrets, LackingSecret{use, keys})
+		}
+	}
+	return nil
+}
+
+// tryCertificates looks whether members can reach each other with the certificates for peers. With those of
+// which one is not accepted the change to TLS would cost the majority.
+func (r *Reconciler) tryCertificates(ctx context.Context, o *Observed, s size) error {
+	peer := o.Etcd.Spec.Etcd.PeerUrlTLS
+	server, err := r.secret(ctx, o.Etcd, peer.ServerTLSSecretRef.Name)
+	if err != nil {
+		return err
+	}
+	authority, err := r.secret(ctx, o.Etcd, peer.TLSCASecretRef.Name)
+	if err != nil {
+		return err
+	}
+	o.CertificateFault = desired.PeerCertificateFault(o.Etcd, server, authority, int(max(s.want, s.live.Members)), r.now())
+	return nil
+}
+
+// secret reads one in the namespace of the Etcd; nil: there is none.
+func (r *Reconciler) secret(ctx context.Context, e *druidv1alpha1.Etcd, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: name}, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the Secret %s: %w", name, err)
+	}
+	return secret, nil
+}
+
+// unready: a pod is on a node and is not ready, for longer than starting takes.
+func (r *Reconciler) unready(o *Observed) bool {
+	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool {
+		return p.Spec.NodeName != "" && !podReady(&p) && r.now().Sub(unreadySince(&p)) > mountPatience
+	})
+}
+
+// finalizer keeps the Etcd until its objects are gone.
+func (r *Reconciler) finalizer(ctx context.Context, e *druidv1alpha1.Etcd) error {
+	if controllerutil.ContainsFinalizer(e, druidv1alpha1.Finalizer) {
+		return nil
+	}
+	before := e.DeepCopy()
+	controllerutil.AddFinalizer(e, druidv1alpha1.Finalizer)
+	if err := r.client.Patch(ctx, e, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kube.FieldManager)); err != nil {
+		return fmt.Errorf("add the finalizer: %w", err)
+	}
+	return nil
+}
+
+// finish takes annotations away by which somebody asked for what is done.
+func (r *Reconciler) finish(ctx context.Context, e *druidv1alpha1.Etcd, p Plan, out outcome) error {
+	if len(out.failures) > 0 || len(p.Refused) > 0 || !p.Size.Done {
+		return nil
+	}
+	before := e.DeepCopy()
+	for name, value := range before.Annotations {
+		switch name {
+		case druidv1alpha1.AnnotationOperation, druidv1alpha1.AnnotationOperationOld:
+			if p.Mode == ModeApply && value == druidv1alpha1.OperationReconcile {
+				delete(e.Annotations, name)
+			}
+		case druidv1alpha1.AnnotationTakeOverBackups:
+			// All pods were told, and whoever makes the backups could.
+			if p.Mode != ModeWatch && p.Done() && holds(p.Conditions, druidv1alpha1.ConditionBackupReady) {
+				delete(e.Annotations, name)
+			}
+		}
+	}
+	if len(e.Annotations) == len(before.Annotations) {
+		return nil
+	}
+	if err := r.client.Patch(ctx, e, client.MergeFrom(before), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the annotation of what is done: %w", err)
+	}
+	return nil
+}
+
+// tell logs and sends events of what became different.
+func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome, s druidv1alpha1.EtcdStatus) {
+	e := o.Etcd
+	op, before := s.LastOperation, e.Status.LastOperation
+	if op != nil && (before == nil || before.RunID != op.RunID) {
+		r.log(ctx).Info("the Etcd was looked at", "mode", p.Mode, "why", p.Why, "operation", op.Type, "state", op.State, "description", op.Description)
+		switch {
+		case op.State == druidv1alpha1.LastOperationSucceeded:
+			r.event(e, Applied, op.Description)
+		case len(p.Refused) > 0:
+			r.event(e, Refused, op.Description)
+		case op.State == druidv1alpha1.LastOperationError:
+			r.event(e, ApplyFailed, op.Description)
+		case !p.Size.Done:
+			r.event(e, Scaling, op.Description)
+		}
+	}
+	for _, c := range []struct {
+		of     druidv1alpha1.ConditionType
+		status druidv1alpha1.ConditionStatus
+		kind   Event
+	}{
+		{druidv1alpha1.ConditionImagesReplaced, druidv1alpha1.ConditionTrue, ImagesReplaced},
+		{druidv1alpha1.ConditionSchedulesValid, druidv1alpha1.ConditionFalse, ScheduleInvalid},
+	} {
+		now, was := druidv1alpha1.FindCondition(s.Conditions, c.of), druidv1alpha1.FindCondition(e.Status.Conditions, c.of)
+		if now != nil && now.Status == c.status && (was == nil || was.Message != now.Message) {
+			r.event(e, c.kind, now.Message)
+		}
+	}
+	for _, n := range backupNews(e.Status.Backup, s.Backup) {
+		r.event(e, n.kind, n.note)
+	}
+}
+
+func (r *Reconciler) log(ctx context.Context) *slog.Logger {
+	return r.logger.With("run", controller.ReconcileIDFromContext(ctx))
+}

@@ -1,0 +1,257 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/kube"
+)
+
+// statusOf is the status after a plan was carried out. It depends on its arguments alone.
+func statusOf(o *Observed, p Plan, out outcome, run string, now time.Time) druidv1alpha1.EtcdStatus {
+	e := o.Etcd
+	s := *e.Status.DeepCopy()
+	s.Conditions = p.Conditions
+	s.MemberRefs = refs(o)
+	s.LastKnownRevision = revision(o)
+	s.Replicas, s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas, s.Etcd = 0, 0, 0, 0, nil
+	if set := o.StatefulSet; set != nil {
+		s.Etcd = &druidv1alpha1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name}
+		s.Replicas, s.ReadyReplicas = set.Status.Replicas, set.Status.ReadyReplicas
+		s.UpdatedReplicas = s.Replicas - int32(len(outdated(o)))
+		// A StatefulSet that replaces no pods by itself does not count them; here they are those of
+		// the newest revision.
+		s.CurrentReplicas = s.UpdatedReplicas
+	}
+	ready := holds(s.Conditions, druidv1alpha1.ConditionAllMembersReady)
+	s.Ready = &ready
+	selector := labels.SelectorFromSet(e.MemberPodLabels()).String()
+	s.Selector = &selector
+	s.PeerUrlTLSEnabled = peerTLS(o)
+	s.Backup = backupOf(o)
+	s.BootstrapWithExistingCluster = joined(s, e)
+	report(&s, e, p, out, run, now)
+	forFormerReaders(&s, o, p)
+	return s
+}
+
+// forFormerReaders writes what is deprecated: for readers, not for us.
+//
+//nolint:staticcheck // as it says
+func forFormerReaders(s *druidv1alpha1.EtcdStatus, o *Observed, p Plan) {
+	size := o.Etcd.Spec.Replicas
+	s.Members, s.ClusterSize, s.ServiceName, s.LastError = p.Members, &size, nil, nil
+	s.LabelSelector = &metav1.LabelSelector{MatchLabels: o.Etcd.MemberPodLabels()}
+	if o.StatefulSet != nil {
+		s.ServiceName = &o.StatefulSet.Spec.ServiceName
+	}
+	if len(s.LastErrors) > 0 {
+		s.LastError = &s.LastErrors[0].Description
+	}
+}
+
+// report writes what became of the plan.
+func report(s *druidv1alpha1.EtcdStatus, e *druidv1alpha1.Etcd, p Plan, out outcome, run string, now time.Time) {
+	if p.Mode == ModeWatch || p.Mode == ModeTend && len(out.failures) == 0 {
+		return
+	}
+	for _, refused := range p.Refused {
+		out.fail(codeRefused, fmt.Errorf("%s", refused))
+	}
+	s.LastErrors = lastErrors(s.LastErrors, out.failures, now)
+	if p.Mode == ModeTend {
+		return
+	}
+	kind := druidv1alpha1.LastOperationReconcile
+	if last := e.Status.LastOperation; e.Status.ObservedGeneration == nil || last != nil && last.Type == druidv1alpha1.LastOperationCreate && last.State != druidv1alpha1.LastOperationSucceeded {
+		kind = druidv1alpha1.LastOperationCreate
+	}
+	op := druidv1alpha1.LastOperation{Type: kind, RunID: run, LastUpdateTime: metav1.NewTime(now)}
+	switch waits := p.Waits(); {
+	case len(out.failures) > 0:
+		op.State, op.Description = druidv1alpha1.LastOperationError, "not everything could be made as the specification wants it: "+s.LastErrors[0].Description
+	case waits != "":
+		op.State, op.Description = druidv1alpha1.LastOperationRequeue, waits
+	case !p.Done():
+		op.State, op.Description = druidv1alpha1.LastOperationProcessing, cmp.Or(p.Pod.Reason, p.Volumes.Reason, p.Size.Reason)
+	case out.set && kind == druidv1alpha1.LastOperationReconcile && (*e.Status.ObservedGeneration != e.Generation || e.ReconcileRequested() != ""):
+		op.State, op.Description = druidv1alpha1.LastOperationProcessing, "the StatefulSet was changed, and pods with a former template follow one at a time"
+	default:
+		op.State, op.Description = druidv1alpha1.LastOperationSucceeded, "everything is made as the specification wants it"
+	}
+	if len(out.failures) == 0 {
+		s.ObservedGeneration = &e.Generation
+	}
+	last := s.LastOperation
+	again := last != nil && last.Type == op.Type && last.State == op.State && last.Description == op.Description
+	// The end of another operation is told anew, even if it ended like the one before.
+	if again && (e.Status.ObservedGeneration == nil || *e.Status.ObservedGeneration == e.Generation) && e.ReconcileRequested() == "" {
+		return
+	}
+	// That everything is as it was, or was put back, is no operation.
+	if last != nil && last.State == druidv1alpha1.LastOperationSucceeded && op.State == druidv1alpha1.LastOperationSucceeded &&
+		e.Status.ObservedGeneration != nil && *e.Status.ObservedGeneration == e.Generation && e.ReconcileRequested() == "" {
+		return
+	}
+	s.LastOperation = &op
+}
+
+// lastErrors are the failures; one that lasts keeps the time when it was seen first.
+func lastErrors(before []druidv1alpha1.LastError, failures []failure, now time.Time) (all []druidv1alpha1.LastError) {
+	const most = 10
+	for _, f := range failures[:min(len(failures), most)] {
+		e := druidv1alpha1.LastError{Code: f.code, Description: message(f.err), ObservedAt: metav1.NewTime(now)}
+		if i := slices.IndexFunc(before, func(b druidv1alpha1.LastError) bool { return b.Code == e.Code && b.Description == e.Description }); i >= 0 {
+			e.ObservedAt = before[i].ObservedAt
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// refs are the EtcdMembers of the Etcd.
+func refs(o *Observed) (all []druidv1alpha1.CrossVersionObjectReference) {
+	for i := range o.Members {
+		if m := &o.Members[i]; m.DeletionTimestamp == nil {
+			all = append(all, druidv1alpha1.CrossVersionObjectReference{APIVersion: druidv1alpha1.GroupVersion().String(), Kind: druidv1alpha1.KindEtcdMember, Name: m.Name})
+		}
+	}
+	slices.SortFunc(all, func(a, b druidv1alpha1.CrossVersionObjectReference) int {
+		x, _ := o.Etcd.MemberOrdinal(a.Name)
+		y, _ := o.Etcd.MemberOrdinal(b.Name)
+		return cmp.Compare(x, y)
+	})
+	return all
+}
+
+// revisionStep is by how much the highest revision must have grown to be written: the status of a busy
+// cluster would else be written at every look. What is destroyed is written exactly before.
+const revisionStep = 10_000
+
+// revision is the highest one that any member was ever seen at.
+func revision(o *Observed) *int64 {
+	before := o.Etcd.Status.LastKnownRevision
+	highest := known(o.Etcd)
+	for i := range o.Members {
+		highest = max(highest, o.Members[i].Status.Revision)
+	}
+	for _, m := range o.Sidecars {
+		if m.Etcd != nil {
+			highest = max(highest, m.Etcd.Revision)
+		}
+	}
+	switch {
+	case highest == 0:
+		return before
+	case before != nil && highest-*before < revisionStep && !exact(o):
+		return before
+	}
+	return &highest
+}
+
+// exact: members are on their way out, so that what they know counts.
+func exact(o *Observed) bool {
+	return o.replicas() == 0 || int(o.replicas()) != len(o.Members) || o.Etcd.Spec.Replicas != o.replicas() || o.Etcd.DeletionTimestamp != nil
+}
+
+// peerTLS is whether all members have TLS between each other, nil if that is not known of any.
+func peerTLS(o *Observed) *bool {
+	all, known := true, false
+	for i := range o.Members {
+		if t := o.Members[i].Status.PeerTLSEnabled; t != nil {
+			all, known = all && *t, true
+		}
+	}
+	if !known { // sidecars of the original tell in their Leases alone
+		for i := range o.Leases {
+			if t, ok := o.Leases[i].Annotations[druidv1alpha1.AnnotationPeerTLSEnabled]; ok {
+				all, known = all && t == "true", true
+			}
+		}
+	}
+	if !known {
+		return o.Etcd.Status.PeerUrlTLSEnabled
+	}
+	return &all
+}
+
+// backupOf is what was found by the last look through the bucket. It stays while nobody looks, as while the
+// cluster sleeps.
+func backupOf(o *Observed) *druidv1alpha1.BackupStatus {
+	if !o.Etcd.BackupsEnabled() {
+		return nil
+	}
+	newest := o.Etcd.Status.Backup
+	for i := range o.Members {
+		if b := bucketOf(o.Members[i].Status); b != nil && (newest == nil || newest.LookedAt.Before(&b.LookedAt)) {
+			newest = b
+		}
+	}
+	return newest
+}
+
+// backupNews are events about what a look through the bucket found that the one before had not.
+func backupNews(before, now *druidv1alpha1.BackupStatus) (all []news) {
+	if now == nil {
+		return nil
+	}
+	if before == nil {
+		before = &druidv1alpha1.BackupStatus{}
+	}
+	for _, f := range now.TamperFindings {
+		if !slices.Contains(before.TamperFindings, f) {
+			all = append(all, news{BackupTampered, fmt.Sprintf("in the bucket: %s (%s)", f.Message, f.Code)})
+		}
+	}
+	for _, name := range now.ExcludedSnapshots {
+		if !slices.Contains(before.ExcludedSnapshots, name) {
+			all = append(all, news{SnapshotExcluded, name + " is excluded from restores"})
+		}
+	}
+	for _, name := range before.ExcludedSnapshots {
+		// What is not listed any more may be one of too many.
+		if !slices.Contains(now.ExcludedSnapshots, name) && int(now.ExcludedSnapshotsCount) == len(now.ExcludedSnapshots) {
+			all = append(all, news{SnapshotIncluded, name + " is not excluded from restores any more"})
+		}
+	}
+	return all
+}
+
+// news is an event that is to be sent.
+type news struct {
+	kind Event
+	note string
+}
+
+// write patches the status if it differs from what the API server is known to have.
+func (r *Reconciler) write(ctx context.Context, e *druidv1alpha1.Etcd, s druidv1alpha1.EtcdStatus) error {
+	if equality.Semantic.DeepEqual(e.Status, s) {
+		return nil
+	}
+	// Only what may differ is compared.
+	head := metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name, UID: e.UID}
+	was, next := &druidv1alpha1.Etcd{ObjectMeta: head, Status: e.Status}, &druidv1alpha1.Etcd{ObjectMeta: head, Status: s}
+	if err := r.client.Status().Patch(ctx, next, client.MergeFrom(was), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// summary is the conditions in one line, for the log.
+func summary(conditions []druidv1alpha1.Condition) string {
+	var all []string
+	for _, c := range conditions {
+		all = append(all, string(c.Type)+"="+string(c.Status))
+	}
+	return strings.Join(all, " ")
+}

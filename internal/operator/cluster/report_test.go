@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/rollout"
+)
+
+func TestTheOperationThatIsTold(t *testing.T) {
+	succeeded := &druidv1alpha1.LastOperation{Type: druidv1alpha1.LastOperationReconcile, State: druidv1alpha1.LastOperationSucceeded, Description: "before", RunID: "before"}
+	failed := outcome{failures: []failure{{"ERR_SYNC_CONFIGMAP", errors.New("no room")}}}
+	done := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Done: true}}
+	waiting := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Reason: "from 1 member to 3", Waits: "healthy members"}}
+	on := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Reason: "from 1 member to 3"}}
+	for phrase, c := range map[string]struct {
+		plan   Plan
+		out    outcome
+		before func(*druidv1alpha1.Etcd)
+		want   string
+	}{
+		"a new one is made": {done, outcome{changed: true}, func(e *druidv1alpha1.Etcd) { e.Status.ObservedGeneration = nil }, "Create Succeeded"},
+		"a new one whose creation goes on": {on, outcome{}, func(e *druidv1alpha1.Etcd) {
+			e.Status.LastOperation = &druidv1alpha1.LastOperation{Type: druidv1alpha1.LastOperationCreate, State: druidv1alpha1.LastOperationError}
+		}, "Create Processing"},
+		"an error":                            {done, failed, nil, "Reconcile Error"},
+		"it waits":                            {waiting, outcome{}, nil, "Reconcile Requeue"},
+		"it goes on":                          {on, outcome{}, nil, "Reconcile Processing"},
+		"a refusal":                           {Plan{Mode: ModeApply, Refused: []string{"no"}}, outcome{}, nil, "Reconcile Error"},
+		"pods have to follow the StatefulSet": {done, outcome{changed: true, set: true}, func(e *druidv1alpha1.Etcd) { e.Status.LastOperation, e.Generation = succeeded, 2 }, "Reconcile Processing"},
+		"the StatefulSet was put back":        {done, outcome{changed: true, set: true}, func(e *druidv1alpha1.Etcd) { e.Status.LastOperation = succeeded }, "before"},
+		"something was put back":              {done, outcome{changed: true}, func(e *druidv1alpha1.Etcd) { e.Status.LastOperation = succeeded }, "before"},
+		"a new generation":                    {done, outcome{}, func(e *druidv1alpha1.Etcd) { e.Status.LastOperation, e.Generation = succeeded, 2 }, "Reconcile Succeeded"},
+		"asked for without a change": {done, outcome{}, func(e *druidv1alpha1.Etcd) {
+			e.Status.LastOperation = succeeded
+			e.Annotations = map[string]string{druidv1alpha1.AnnotationOperation: "reconcile"}
+		}, "Reconcile Succeeded"},
+		"suspended":                       {Plan{Mode: ModeWatch, Size: rollout.ScaleStep{Done: true}}, outcome{}, func(e *druidv1alpha1.Etcd) { e.Status.LastOperation, e.Generation = succeeded, 2 }, "before"},
+		"a change that nobody asked for":  {Plan{Mode: ModeTend, Size: rollout.ScaleStep{Done: true}}, outcome{}, func(e *druidv1alpha1.Etcd) { e.Status.LastOperation, e.Generation = succeeded, 2 }, "before"},
+		"a pod is waited for after scale": {Plan{Mode: ModeApply, Size: rollout.ScaleStep{Done: true}, Pod: rollout.Step{Kind: rollout.Wait, Reason: "main-0 is not ready"}}, outcome{}, nil, "Reconcile Requeue"},
+	} {
+		o := running(t, 1)
+		if c.before != nil {
+			c.before(o.Etcd)
+		}
+		s := statusOf(o, c.plan, c.out, "run", testNow)
+		got := "none"
+		switch op := s.LastOperation; {
+		case op == nil:
+		case op.RunID == "before":
+			got = "before"
+		default:
+			got = string(op.Type) + " " + string(op.State)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", phrase, got, c.want)
+		}
+		observed := s.ObservedGeneration != nil && *s.ObservedGeneration == o.Etcd.Generation
+		if failed := len(c.out.failures)+len(c.plan.Refused) > 0; c.plan.Mode == ModeApply && observed == failed && o.Etcd.Generation == 2 {
+			t.Errorf("%s: generation %v was observed", phrase, s.ObservedGeneration)
+		}
+	}
+}
+
+func TestAnErrorThatLastsKeepsItsTime(t *testing.T) {
+	first := lastErrors(nil, []failure{{"A", errors.New("one")}, {"B", errors.New("two")}}, testNow)
+	later := testNow.Add(time.Minute)
+	second := lastErrors(first, []failure{{"B", errors.New("two")}, {"A", errors.New("another")}}, later)
+	want := []druidv1alpha1.LastError{{Code: "B", Description: "two", ObservedAt: ago(0)}, {Code: "A", Description: "another", ObservedAt: ago(-time.Minute)}}
+	if diff := cmp.Diff(want, second); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+	if third := lastErrors(second, nil, later); len(third) != 0 {
+		t.Errorf("errors after success: %v", third)
+	}
+}
+
+func TestTheRevisionNeverFallsAndIsExactBeforeMembersGo(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		known  *int64
+		change func(*Observed)
+		want   int64
+	}{
+		"the first":                          {nil, nil, 1000},
+		"little has changed":                 {ptr(int64(990)), nil, 990},
+		"much has changed":                   {ptr(int64(990)), func(o *Observed) { o.Members[1].Status.Revision = 990 + revisionStep }, 990 + revisionStep},
+		"members are behind what was known":  {ptr(int64(5000)), nil, 5000},
+		"the cluster is to sleep":            {ptr(int64(990)), wants(0), 1000},
+		"the cluster is to shrink":           {ptr(int64(990)), wants(1), 1000},
+		"a sidecar knows more than is told":  {ptr(int64(990)), func(o *Observed) { o.Sidecars[0].Etcd.Revision = 70_000 }, 70_000},
+		"a restored member is far behind it": {ptr(int64(1_000_000_000)), func(o *Observed) { o.Members[0].Status.Revision = 1 }, 1_000_000_000},
+	} {
+		o := running(t, 3)
+		o.Etcd.Status.LastKnownRevision = c.known
+		if c.change != nil {
+			c.change(o)
+		}
+		if got := revision(o); got == nil || *got != c.want {
+			t.Errorf("%s: %v, want %d", phrase, got, c.want)
+		}
+	}
+}
+
+func TestTheNewestLookThroughTheBucketIsTold(t *testing.T) {
+	at := func(minutes int) *druidv1alpha1.BackupStatus {
+		return &druidv1alpha1.BackupStatus{LookedAt: ago(-time.Duration(minutes) * time.Minute), ProtectionLevel: "none"}
+	}
+	looked := func(member int, b *druidv1alpha1.BackupStatus) func(*Observed) {
+		return func(o *Observed) { o.Members[member].Status.Snapshots = &druidv1alpha1.MemberSnapshots{Bucket: b} }
+	}
+	before := func(b *druidv1alpha1.BackupStatus) func(*Observed) {
+		return func(o *Observed) { o.Etcd.Status.Backup = b }
+	}
+	for phrase, c := range map[string]struct {
+		changes []func(*Observed)
+		want    *druidv1alpha1.BackupStatus
+	}{
+		"nobody looked":                     {nil, nil},
+		"one member":                        {[]func(*Observed){looked(1, at(1))}, at(1)},
+		"another member, later":             {[]func(*Observed){looked(1, at(1)), looked(2, at(2))}, at(2)},
+		"it stays while the cluster sleeps": {[]func(*Observed){before(at(3)), func(o *Observed) { o.Members = nil }}, at(3)},
+		"it does not go back":               {[]func(*Observed){before(at(3)), looked(0, at(2))}, at(3)},
+		"without a store":                   {[]func(*Observed){before(at(3)), func(o *Observed) { o.Etcd.Spec.Backup.Store = nil }}, nil},
+	} {
+		o := running(t, 3, c.changes...)
+		if got := statusOf(o, Plan{Mode: ModeApply}, outcome{}, "run", testNow).Backup; !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", phrase, got, c.want)
+		}
+	}
+}
+
+func TestWhatIsNewInTheBucketIsAnEvent(t *testing.T) {
+	marker := druidv1alpha1.TamperFinding{Code: "marker", Message: "Full-1 has a delete marker"}
+	foreign := druidv1alpha1.TamperFinding{Code: "foreign", Message: "what is this"}
+	b := func(findings []druidv1alpha1.TamperFinding, excluded ...string) *druidv1alpha1.BackupStatus {
+		return &druidv1alpha1.BackupStatus{TamperFindings: findings, ExcludedSnapshots: excluded, ExcludedSnapshotsCount: int32(len(excluded))}
+	}
+	many := b(nil, "Full-2")
+	many.ExcludedSnapshotsCount = 11
+	for phrase, c := range map[string]struct {
+		before, now *druidv1alpha1.BackupStatus
+		want        []string
+	}{
+		"nothing":             {nil, nil, nil},
+		"at first":            {nil, b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), []string{"BackupTampered in the bucket: Full-1 has a delete marker (marker)", "SnapshotExcluded Full-1 is excluded from restores"}},
+		"the same":            {b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), nil},
+		"one more of each":    {b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), b([]druidv1alpha1.TamperFinding{foreign, marker}, "Full-1", "Full-2"), []string{"BackupTampered in the bucket: what is this (foreign)", "SnapshotExcluded Full-2 is excluded from restores"}},
+		"included":            {b(nil, "Full-1", "Full-2"), b(nil, "Full-2"), []string{"SnapshotIncluded Full-1 is not excluded from restores any more"}},
+		"one of many":         {b(nil, "Full-1", "Full-2"), many, nil},
+		"nothing looks there": {b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), nil, nil},
+	} {
+		var got []string
+		for _, n := range backupNews(c.before, c.now) {
+			got = append(got, n.kind.Reason+" "+n.note)
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %q, want %q", phrase, got, c.want)
+		}
+	}
+}

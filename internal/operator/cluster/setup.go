@@ -1,0 +1,108 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/config"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/health"
+	"druid.internal/druid/internal/operator/kube"
+	"druid.internal/druid/internal/operator/metrics"
+)
+
+// partOf is the index of the objects of an Etcd: by the label with its name.
+const partOf = "part-of"
+
+// Setup adds the controller to the manager, whose cache must be that of [CacheOptions].
+func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
+	indexed := []client.Object{&coordinationv1.Lease{}, &druidv1alpha1.EtcdMember{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}}
+	for _, o := range indexed {
+		err := mgr.GetFieldIndexer().IndexField(context.Background(), o, partOf, func(o client.Object) []string {
+			if name, ok := o.GetLabels()[druidv1alpha1.LabelPartOf]; ok {
+				return []string{name}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("index %T: %w", o, err)
+		}
+	}
+	c := cfg.Controllers.Etcd
+	sidecars := httpAsker{secrets: mgr.GetAPIReader(), log: log}
+	measured := metrics.New()
+	if err := measured.Register(ctrlmetrics.Registry, mgr.GetCache(), mgr.Elected(), time.Now); err != nil {
+		return fmt.Errorf("register the metrics: %w", err)
+	}
+	snapshots := newSnapshots(sidecars, time.Now, log, measured)
+	if err := mgr.Add(snapshots); err != nil {
+		return err
+	}
+	r := &Reconciler{
+		settings: Settings{
+			Images:           desired.Images{Wrapper: cfg.Images.Wrapper, Sidecar: cfg.Images.Sidecar, Init: cfg.Images.Init},
+			AutoReconcile:    c.EnableEtcdSpecAutoReconcile,
+			DisableAutomount: c.DisableEtcdServiceAccountAutomount,
+			Thresholds:       health.Thresholds{Unknown: c.EtcdMember.UnknownThreshold, NotReady: c.EtcdMember.NotReadyThreshold},
+		},
+		syncPeriod: c.EtcdStatusSyncPeriod,
+		now:        time.Now,
+		client:     mgr.GetClient(),
+		cache:      mgr.GetClient(),
+		live:       mgr.GetAPIReader(),
+		applier:    kube.NewApplier(mgr.GetClient(), mgr.GetAPIReader()),
+		recorder:   mgr.GetEventRecorder("etcd-druid"),
+		sidecars:   sidecars,
+		snapshots:  snapshots,
+		metrics:    measured,
+		configs:    newConfigurations(),
+		logger:     log,
+		tokens:     map[types.UID]time.Time{},
+		claims:     map[types.UID]claimNews{},
+		quiet:      map[types.UID]Quiet{},
+	}
+	b := builder.ControllerManagedBy(mgr).Named("etcd").
+		For(&druidv1alpha1.Etcd{}, builder.WithPredicates(etcdChanged())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: c.ConcurrentSyncs})
+	owner := together(handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &druidv1alpha1.Etcd{}, handler.OnlyControllerOwner()))
+	label := together(handler.EnqueueRequestsFromMapFunc(etcdOf))
+	for _, o := range []client.Object{
+		&corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{}, &policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+	} {
+		b = b.Watches(o, owner, builder.WithPredicates(notMade()))
+	}
+	b = b.Watches(&appsv1.StatefulSet{}, owner).
+		Watches(&coordinationv1.Lease{}, owner, builder.WithPredicates(leaseTells(r.settings.Thresholds.Unknown))).
+		Watches(&druidv1alpha1.EtcdMember{}, owner, builder.WithPredicates(memberTells())).
+		Watches(&corev1.Pod{}, label).
+		Watches(&corev1.PersistentVolumeClaim{}, label).
+		WatchesRawSource(source.Channel(snapshots.told, &handler.EnqueueRequestForObject{}))
+	return b.Complete(r)
+}
+
+// etcdOf is the Etcd that an object is labelled with.
+func etcdOf(_ context.Context, o client.Object) []reconcile.Request {
+	name, ok := o.GetLabels()[druidv1alpha1.LabelPartOf]
+	if !ok || o.GetLabels()[druidv1alpha1.LabelManagedBy] != druidv1alpha1.ManagedBy {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}

@@ -1,0 +1,326 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/rollout"
+)
+
+// size is what is known of the number of members, before the sidecars were asked and after it.
+type size struct {
+	o    *Observed
+	live desired.Live
+	want int32
+	tls  bool // wanted between members
+}
+
+func sizeOf(o *Observed) size {
+	s := size{o: o, live: o.configured(), want: o.Etcd.Spec.Replicas, tls: o.Etcd.Spec.Etcd.PeerUrlTLS != nil}
+	if o.Etcd.RuntimeComponentsDisabled() {
+		s.want = 0
+	}
+	return s
+}
+
+// settled: there are as many members listed, pods and EtcdMembers as wanted, which have all joined, and all
+// with the wanted scheme. Then nobody needs to be asked.
+func (s size) settled() bool {
+	replicas := s.o.replicas()
+	if s.want == 0 {
+		return replicas == 0 && s.live.Members > 0
+	}
+	if s.live.Members != s.want || replicas != s.want || s.live.PeerTLS != s.tls {
+		return false
+	}
+	for i := range s.o.Members {
+		m := &s.o.Members[i]
+		if n, _ := s.o.Etcd.MemberOrdinal(m.Name); n >= int(s.want) {
+			return false
+		}
+		if t := m.Status.PeerTLSEnabled; t != nil && *t != s.tls {
+			return false
+		}
+		if _, joins := m.Annotations[druidv1alpha1.AnnotationCreateAsLearner]; joins {
+			return false // its sidecar takes that away when it votes
+		}
+	}
+	return desired.HasPeerCertificates(s.o.StatefulSet.Spec.Template.Spec) == s.tls
+}
+
+// asks: what is done next depends on what the sidecars know.
+func (s size) asks() bool {
+	return s.o.replicas() > 0 && !s.settled() && s.want > 0 && !s.untouched()
+}
+
+// certifies: members are about to reach each other, or new ones, with certificates that nobody has
+// tried.
+func (s size) certifies() bool {
+	return s.asks() && s.tls && (!s.live.PeerTLS || s.want > s.live.Members)
+}
+
+// untouched: it is certain without asking anybody that no member ever had data: no pod of the
+// StatefulSet ever started a container, and nothing is left of an earlier life.
+func (s size) untouched() bool {
+	for i := range s.o.Pods {
+		if everRan(&s.o.Pods[i]) {
+			return false
+		}
+	}
+	return s.noTraces()
+}
+
+// noTraces: nobody ever wrote down that a member lived, and no volume is older than the StatefulSet, which
+// would be one of an earlier life.
+func (s size) noTraces() bool {
+	e := s.o.Etcd
+	if e.Status.LastKnownRevision != nil {
+		return false
+	}
+	for i := range s.o.Leases {
+		if s.o.Leases[i].Spec.RenewTime != nil {
+			return false
+		}
+	}
+	for i := range s.o.Members {
+		if s.o.Members[i].Status.ID != nil {
+			return false
+		}
+	}
+	for i := range s.o.Claims {
+		if s.o.StatefulSet == nil || s.o.Claims[i].CreationTimestamp.Before(&s.o.StatefulSet.CreationTimestamp) {
+			return false
+		}
+	}
+	return true
+}
+
+// unborn is like untouched, but also believes sidecars of pods that run: each of them says that its
+// member has no data and never had an identity.
+func (s size) unborn() bool {
+	if s.untouched() {
+		return true
+	}
+	if !s.noTraces() || !s.o.Asked || len(s.o.Pods) == 0 {
+		return false
+	}
+	for i := range s.o.Pods {
+		if !everRan(&s.o.Pods[i]) {
+			continue
+		}
+		n, _ := s.o.Etcd.PodOrdinal(s.o.Pods[i].Name)
+		m, answered := s.o.Sidecars[n]
+		if !answered || m.Etcd != nil || m.ID != "" || m.Data.State != agentapi.DataMissing {
+			return false
+		}
+	}
+	return true
+}
+
+// everRan says that a container of the pod was ever started, as far as its status tells.
+func everRan(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil || c.RestartCount > 0
+	})
+}
+
+// step is what the number of members and their scheme shall be now.
+func (s size) step(now time.Time, safe safety) rollout.ScaleStep {
+	if step, held := s.held(); held {
+		return step
+	}
+	if s.settled() {
+		step := rollout.ScaleStep{
+			Members: s.live.Members, Replicas: s.o.replicas(), PeerTLS: s.live.PeerTLS, PeerCertificates: s.tls || s.live.PeerTLS,
+			Done: true, Reason: "as many members as wanted",
+		}
+		if left := s.leaving(); left != "" {
+			step.Done, step.Waits = false, left+" to end"
+		}
+		return step
+	}
+	return rollout.Scale(s.facts(now, safe))
+}
+
+// leaving are pods that their StatefulSet does not want any more.
+func (s size) leaving() string {
+	var names []string
+	for i := range s.o.Pods {
+		if n, _ := s.o.Etcd.PodOrdinal(s.o.Pods[i].Name); n >= int(s.o.replicas()) {
+			names = append(names, s.o.Pods[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// keep is everything as it is.
+func (s size) keep(why string) rollout.ScaleStep {
+	return rollout.ScaleStep{Members: s.live.Members, Replicas: s.o.replicas(), PeerTLS: s.live.PeerTLS, PeerCertificates: s.live.PeerTLS, Done: true, Reason: why}
+}
+
+// safety is what steps that take something away depend on.
+type safety struct {
+	backedUp bool
+	why      string // it is not
+	noStore  bool
+	sleep    string // what comes before the last pods go; empty: nothing
+}
+
+func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
+	f := rollout.ScaleFacts{
+		Want: s.want, WantPeerTLS: s.tls,
+		Listed: s.live.Members, PeerTLS: s.live.PeerTLS, Replicas: s.o.replicas(),
+		Unborn:        s.unborn(),
+		BackupHealthy: safe.backedUp, BackupWhy: safe.why, NoStore: safe.noStore, SleepHold: safe.sleep,
+		CertificateFault: s.o.CertificateFault,
+	}
+	for i := range s.o.Claims {
+		if n, ours := s.o.claimOrdinal(s.o.Claims[i].Name); ours && n < 100 {
+			f.Volumes = max(f.Volumes, int32(n)+1)
+		}
+	}
+	if s.o.StatefulSet != nil {
+		f.Mounted = desired.HasPeerCertificates(s.o.StatefulSet.Spec.Template.Spec)
+	}
+	for i := range s.o.Pods {
+		if p := &s.o.Pods[i]; !desired.HasPeerCertificates(p.Spec) {
+			f.Uncertified = append(f.Uncertified, p.Name)
+		}
+	}
+	listed, known := s.o.listed()
+	f.MembersKnown = known
+	for _, l := range listed {
+		if m, ours := s.memberOf(l, now); ours {
+			f.Members = append(f.Members, m)
+		}
+	}
+	return f
+}
+
+// listed is the list of members of the sidecar that knows best: whose etcd sees a leader, or leads
+// itself, and has come furthest.
+func (o *Observed) listed() (list []agentapi.Listed, known bool) {
+	var best *agentapi.Member
+	for _, m := range o.Sidecars {
+		if m.Etcd == nil || m.Etcd.Leader == "" || m.Etcd.Learner || len(m.Etcd.Members) == 0 {
+			continue
+		}
+		if best == nil || cmp.Or(compareBool(leads(m), leads(*best)), cmp.Compare(m.Etcd.Revision, best.Etcd.Revision), cmp.Compare(best.Name, m.Name)) > 0 {
+			best = &m
+		}
+	}
+	if best == nil {
+		return nil, false
+	}
+	return best.Etcd.Members, true
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// leads says whether a member leads, by its own word.
+func leads(m agentapi.Member) bool { return m.Etcd != nil && m.ID != "" && m.Etcd.Leader == m.ID }
+
+// participates says whether a member votes, answers and sees the leader, by its own word.
+func participates(m agentapi.Member) bool {
+	return m.Etcd != nil && !m.Etcd.Learner && m.Etcd.Leader != ""
+}
+
+// memberOf is a listed member if it is one of ours. One that never started is known by its peer URLs.
+func (s size) memberOf(l agentapi.Listed, now time.Time) (rollout.Member, bool) {
+	e := s.o.Etcd
+	n, ours := e.MemberOrdinal(l.Name)
+	if l.Name == "" {
+		n, ours = s.ordinalAt(l.PeerURLs)
+	}
+	if !ours {
+		return rollout.Member{}, false
+	}
+	m := rollout.Member{Ordinal: n, Name: e.MemberName(n), Voter: l.Name != "" && !l.Learner}
+	sidecar, answered := s.o.Sidecars[n]
+	m.Healthy = m.Voter && answered && participates(sidecar) && !slices.Contains(sidecar.Etcd.Alarms, alarmCorrupt)
+	m.PeerTLS = len(l.PeerURLs) > 0 && strings.HasPrefix(l.PeerURLs[0], "https://") && (!answered || sidecar.PeerTLSEnabled || sidecar.Etcd == nil)
+	since := s.o.idleSince(n)
+	m.Down = !since.IsZero() && now.Sub(since) >= rollout.IdleGrace
+	return m, true
+}
+
+// alarmCorrupt is etcd's word for a member whose data differ from the others'.
+const alarmCorrupt = "CORRUPT"
+
+// ordinalAt is whose peer URLs they are by the name of the host.
+func (s size) ordinalAt(urls []string) (int, bool) {
+	for i := range 100 {
+		host := "://" + s.o.Etcd.PeerHost(i) + ":"
+		if slices.ContainsFunc(urls, func(u string) bool { return strings.Contains(u, host) }) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// idleSince is since when the member of a pod is known to take no part: by the kubelet, for which its
+// etcd does not run, or by its own sidecar. Zero: that is not known.
+func (o *Observed) idleSince(ordinal int) time.Time {
+	p := o.pod(ordinal)
+	if p == nil || podReady(p) {
+		return time.Time{}
+	}
+	since := unreadySince(p)
+	if !etcdRuns(p) {
+		return since
+	}
+	if m, answered := o.Sidecars[ordinal]; answered && !participates(m) {
+		return since
+	}
+	return time.Time{}
+}
+
+// etcdRuns is what the kubelet said last of the container of etcd.
+func etcdRuns(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == desired.ContainerEtcd && c.State.Running != nil
+	})
+}
+
+func podReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// unreadySince is when the pod was ready last, or made.
+func unreadySince(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return p.CreationTimestamp.Time
+}
+
+// upToDate says whether a pod was made from the newest template.
+func upToDate(p *corev1.Pod, s *appsv1.StatefulSet) bool {
+	return s.Status.UpdateRevision != "" && p.Labels[appsv1.ControllerRevisionHashLabelKey] == s.Status.UpdateRevision
+}
+
+// joins says whether a member that has no pod yet joins a cluster that runs.
+func (s size) joins(ordinal int) bool {
+	return s.o.replicas() > 0 && ordinal >= int(s.o.replicas()) && !s.unborn()
+}

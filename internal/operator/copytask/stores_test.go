@@ -1,0 +1,63 @@
+package copytask
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+func TestStoresBetweenWhichNothingCanBeCopiedAreNamed(t *testing.T) {
+	type spec = druidv1alpha1.EtcdCopyBackupsTaskSpec
+	place := func(provider, container, prefix, endpoint, secret string) druidv1alpha1.StoreSpec {
+		s := store(provider, container, prefix)
+		s.EndpointOverride, s.SecretRef = &endpoint, &corev1.SecretReference{Name: secret}
+		return s
+	}
+	of := func(a, b druidv1alpha1.StoreSpec) func(*spec) {
+		return func(s *spec) { s.SourceStore, s.TargetStore = a, b }
+	}
+	const thesame = "spec.targetStore is the same place as spec.sourceStore: name another container or prefix"
+	for name, c := range map[string]struct {
+		change func(*spec)
+		want   string // "": nothing is wrong
+	}{
+		"nothing":             {func(*spec) {}, ""},
+		"no provider":         {func(s *spec) { s.SourceStore.Provider = nil }, "spec.sourceStore.provider is missing: name"},
+		"an empty provider":   {func(s *spec) { s.TargetStore.Provider = ptr(druidv1alpha1.StorageProvider("")) }, "spec.targetStore.provider is missing: name"},
+		"an unknown provider": {func(s *spec) { s.TargetStore.Provider = ptr(druidv1alpha1.StorageProvider("ftp")) }, `spec.targetStore.provider "ftp" is not known: use aws`},
+		"no container":        {func(s *spec) { s.SourceStore.Container = nil }, "spec.sourceStore.container is missing: name"},
+		"no container, local": {func(s *spec) { s.SourceStore = store("local", "", "p") }, ""},
+		"a Secret elsewhere":  {func(s *spec) { s.TargetStore.SecretRef.Namespace = "other" }, "spec.targetStore.secretRef names the namespace other, from which pods cannot have Secrets: copy target into shop"},
+		"a Secret here":       {func(s *spec) { s.TargetStore.SecretRef.Namespace = "shop" }, ""},
+		"the same":            {of(store("aws", "a", "p"), store("aws", "a", "p")), thesame},
+		"by another name":     {of(store("aws", "a", "p"), store("S3", "a", "p")), thesame},
+		"by another prefix":   {of(store("aws", "a", "p/q"), store("aws", "a", "/p//q/")), thesame},
+		"by another endpoint": {of(place("aws", "a", "p", "https://s3", "s"), place("aws", "a", "p", "https://s3/", "s")), thesame},
+		"one with a Secret":   {of(store("aws", "a", "p"), place("aws", "a", "p", "", "s")), thesame},
+		"another prefix":      {of(store("aws", "a", "p"), store("aws", "a", "p2")), ""},
+		"another container":   {of(store("aws", "a", "p"), store("aws", "b", "p")), ""},
+		"another cloud":       {of(store("aws", "a", "p"), store("gcp", "a", "p")), ""},
+		"another server":      {of(place("aws", "a", "p", "https://one", "s"), place("aws", "a", "p", "https://two", "s")), ""},
+		"another account":     {of(place("aws", "a", "p", "", "s"), place("aws", "a", "p", "", "t")), ""},
+		"a directory is one":  {of(place("local", "a", "p", "", "s"), place("local", "a", "p", "", "t")), thesame},
+	} {
+		task := newTask()
+		c.change(&task.Spec)
+		if got := wrong(task); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestLocalStoresNeedNoSecret(t *testing.T) {
+	task := newTask()
+	task.Spec.SourceStore = store("Local", "a", "p")
+	task.Spec.SourceStore.SecretRef = &corev1.SecretReference{Name: "source"}
+	all := secrets(task)
+	if len(all) != 1 || all[0].Name != "target" {
+		t.Errorf("Secrets %v, want target alone", all)
+	}
+}

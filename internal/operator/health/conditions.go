@@ -1,0 +1,156 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// decided are the conditions that this package decides, in the order in which they are shown.
+var decided = [...]druidv1alpha1.ConditionType{
+	druidv1alpha1.ConditionReady,
+	druidv1alpha1.ConditionAllMembersReady,
+	druidv1alpha1.ConditionAllMembersUpdated,
+	druidv1alpha1.ConditionBackupReady,
+	druidv1alpha1.ConditionDataVolumesReady,
+	druidv1alpha1.ConditionClusterIDMismatch,
+	druidv1alpha1.ConditionQuorumLost,
+	druidv1alpha1.ConditionBootstrappedWithExistingCluster,
+}
+
+// Conditions are the conditions that hold now, with the members that [Members] found. The times of
+// one that did not change are those in the Etcd's status; lastTransitionTime changes with the
+// status only. BackupReady is left out without a store, and BootstrappedWithExistingCluster unless
+// it is asked for, see [Merge].
+//
+// Of a cluster without members nothing is checked: the statuses stay what they were.
+func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now time.Time) []druidv1alpha1.Condition {
+	v := view{Observation: o, members: members, now: now}
+	var out []druidv1alpha1.Condition
+	for _, of := range decided {
+		before := druidv1alpha1.FindCondition(o.Etcd.Status.Conditions, of)
+		f, applies := v.find(of)
+		if !applies {
+			continue
+		}
+		if o.wanted() == 0 {
+			f = finding{status: druidv1alpha1.ConditionUnknown, reason: druidv1alpha1.ReasonNotChecked, message: "the cluster has no members: replicas is 0"}
+			if before != nil {
+				f.status = before.Status
+			}
+		}
+		var one []druidv1alpha1.Condition
+		if before != nil {
+			one = []druidv1alpha1.Condition{*before}
+		}
+		one = druidv1alpha1.SetCondition(one, druidv1alpha1.Condition{Type: of, Status: f.status, Reason: f.reason, Message: f.message}, metav1.NewTime(now))
+		out = append(out, one[0])
+	}
+	return out
+}
+
+// Merge puts what [Conditions] found in the place of what it found before, and keeps the conditions
+// that others decide. Neither argument is changed.
+func Merge(before, found []druidv1alpha1.Condition) []druidv1alpha1.Condition {
+	out := slices.Clone(found)
+	for _, c := range before {
+		if !slices.Contains(decided[:], c.Type) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// finding is a condition without its times.
+type finding struct {
+	status  druidv1alpha1.ConditionStatus
+	reason  string
+	message string
+}
+
+func holds(reason, format string, args ...any) finding {
+	return finding{druidv1alpha1.ConditionTrue, reason, fmt.Sprintf(format, args...)}
+}
+
+func fails(reason, format string, args ...any) finding {
+	return finding{druidv1alpha1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
+}
+
+func unclear(reason, format string, args ...any) finding {
+	return finding{druidv1alpha1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
+}
+
+// view is an observation with its members.
+type view struct {
+	Observation
+	members []druidv1alpha1.EtcdMemberStatus
+	now     time.Time
+}
+
+// find decides a condition, and says whether it applies to this Etcd at all.
+func (v view) find(of druidv1alpha1.ConditionType) (f finding, applies bool) {
+	switch of {
+	case druidv1alpha1.ConditionReady:
+		return v.ready(), true
+	case druidv1alpha1.ConditionAllMembersReady:
+		return v.allReady(), true
+	case druidv1alpha1.ConditionAllMembersUpdated:
+		return v.allUpdated(), true
+	case druidv1alpha1.ConditionBackupReady:
+		return v.backup(), v.hasStore()
+	case druidv1alpha1.ConditionDataVolumesReady:
+		return v.volumes(), true
+	case druidv1alpha1.ConditionClusterIDMismatch:
+		return v.clusterIDs(), true
+	case druidv1alpha1.ConditionQuorumLost:
+		return v.quorumLost(), true
+	case druidv1alpha1.ConditionBootstrappedWithExistingCluster:
+		return v.bootstrapped(), v.Etcd.Spec.Etcd.BootstrapWithExistingCluster != nil || v.Etcd.Status.BootstrapWithExistingCluster != nil
+	}
+	return finding{}, false
+}
+
+// status of a member, nil if its Lease was never renewed.
+func (v view) status(ordinal int) *druidv1alpha1.EtcdMemberStatus {
+	return named(v.members, v.Etcd.MemberName(ordinal), func(s *druidv1alpha1.EtcdMemberStatus) string { return s.Name })
+}
+
+// those are the ordinals of members for which it is so.
+func (v view) those(is func(ordinal int, s *druidv1alpha1.EtcdMemberStatus) bool) (out []int) {
+	for _, i := range v.ordinals() {
+		if is(i, v.status(i)) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// why is the evidence about members, for the end of a message.
+func (v view) why(ordinals []int) string {
+	var out []string
+	for _, i := range ordinals {
+		out = append(out, v.evidence(i))
+	}
+	return strings.Join(out, "; ")
+}
+
+// quorum of so many members.
+func quorum(size int) int { return size/2 + 1 }
+
+// MinAvailable is how many pods of so many must stay when a node is drained: a majority while the
+// cluster is healthy and what it acknowledged is in the bucket, or would be if there were one; else
+// all. A single pod may go, as a node could never be drained otherwise.
+func MinAvailable(replicas int32, healthy, backedUp bool) int32 {
+	switch {
+	case replicas <= 1:
+		return 0
+	case healthy && backedUp:
+		return replicas/2 + 1
+	}
+	return replicas
+}

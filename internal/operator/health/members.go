@@ -1,0 +1,176 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// Members are the members as their Leases show them, by ordinal. Those whose Lease was never
+// renewed are left out: nothing is known of them, and they do not count as working.
+//
+//	renewed within Unknown                       Ready     LeaseSucceeded
+//	later, and the pod is missing or not ready   NotReady  ContainersNotReady
+//	later, the pod being ready                   Unknown   LeaseExpired
+//	later than Unknown and NotReady together     NotReady  UnknownGracePeriodExceeded
+func Members(o Observation, t Thresholds, now time.Time) []druidv1alpha1.EtcdMemberStatus {
+	var out []druidv1alpha1.EtcdMemberStatus
+	for _, i := range o.ordinals() {
+		l := o.lease(i)
+		if l == nil || l.Spec.RenewTime == nil {
+			continue
+		}
+		m := druidv1alpha1.EtcdMemberStatus{Name: o.Etcd.MemberName(i), LastTransitionTime: metav1.NewTime(now)}
+		if id, ok := identity(l); ok {
+			m.ID, m.Role = &id.ID, &id.Role
+		}
+		m.Status, m.Reason = judge(now.Sub(l.Spec.RenewTime.Time), t, podReady(o.pod(i)))
+		//nolint:staticcheck // deprecated for readers, not for us: its times must be kept
+		before := named(o.Etcd.Status.Members, m.Name, func(s *druidv1alpha1.EtcdMemberStatus) string { return s.Name })
+		if before != nil && before.Status == m.Status {
+			m.LastTransitionTime = before.LastTransitionTime
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// judge is the table above.
+func judge(age time.Duration, t Thresholds, podReady bool) (druidv1alpha1.EtcdMemberConditionStatus, string) {
+	switch {
+	case age < t.Unknown:
+		return druidv1alpha1.EtcdMemberStatusReady, druidv1alpha1.ReasonLeaseSucceeded
+	case age >= t.Unknown+t.NotReady:
+		return druidv1alpha1.EtcdMemberStatusNotReady, druidv1alpha1.ReasonUnknownGracePeriodExceeded
+	case !podReady:
+		return druidv1alpha1.EtcdMemberStatusNotReady, druidv1alpha1.ReasonContainersNotReady
+	}
+	return druidv1alpha1.EtcdMemberStatusUnknown, druidv1alpha1.ReasonLeaseExpired
+}
+
+// identity of a Lease's holder, if it can be read.
+func identity(l *coordinationv1.Lease) (Identity, bool) {
+	if l == nil || l.Spec.HolderIdentity == nil {
+		return Identity{}, false
+	}
+	id, err := ParseIdentity(*l.Spec.HolderIdentity)
+	return id, err == nil
+}
+
+func podReady(p *corev1.Pod) bool {
+	if p == nil || p.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.ContainersReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// evidence is what there is to say about a member that does not work, for a message.
+func (o Observation) evidence(ordinal int) string {
+	text := o.Etcd.MemberName(ordinal) + ": "
+	switch l := o.lease(ordinal); {
+	case l == nil || l.Spec.RenewTime == nil:
+		text += "it never reported"
+	default:
+		text += "it reported last at " + at(l.Spec.RenewTime.Time)
+	}
+	if _, why := podTrouble(o.pod(ordinal)); why != "" {
+		text += ", " + why
+	}
+	if o.pod(ordinal) == nil {
+		text += detail(o.notMade(ordinal))
+	}
+	if m := o.member(ordinal); m != nil {
+		if m.Status.State != "" && !started(m) {
+			text += ", " + string(m.Status.State)
+			if m.Status.SubState != "" {
+				text += " (" + string(m.Status.SubState) + ")"
+			}
+		}
+		if m.Status.Waiting != "" {
+			text += ", it says: " + m.Status.Waiting
+		}
+	}
+	return text
+}
+
+// notMade is why the StatefulSet could not make a pod, as it was told last.
+func (o Observation) notMade(ordinal int) string {
+	var last *corev1.Event
+	for i := range o.SetEvents {
+		e := &o.SetEvents[i]
+		if slices.Contains(strings.Fields(e.Message), o.Etcd.PodName(ordinal)) && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
+			last = e
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Message
+}
+
+// podTrouble says what is wrong with a pod, as a reason and for people.
+func podTrouble(p *corev1.Pod) (reason, why string) {
+	if p == nil {
+		return "", "it has no pod"
+	}
+	if p.DeletionTimestamp != nil {
+		return "", "its pod is being deleted"
+	}
+	if reason, why := PodHindered(p); why != "" {
+		return reason, why
+	}
+	if !podReady(p) {
+		return "", "its pod is not ready"
+	}
+	return "", ""
+}
+
+// PodHindered says what keeps the containers of a pod from running, as a reason, if there is one, and for
+// people; "": nothing that is known.
+func PodHindered(p *corev1.Pod) (reason, why string) {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return druidv1alpha1.ReasonPodUnschedulable, "its pod cannot be scheduled" + detail(c.Message)
+		}
+	}
+	var all []corev1.ContainerStatus
+	all = append(append(all, p.Status.InitContainerStatuses...), p.Status.ContainerStatuses...)
+	for _, c := range all {
+		switch w := c.State.Waiting; {
+		case w == nil:
+		case w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff" || w.Reason == "InvalidImageName" || w.Reason == "ErrImageNeverPull":
+			return druidv1alpha1.ReasonImagePullFailed, fmt.Sprintf("the image %s of container %s cannot be pulled%s", c.Image, c.Name, detail(w.Message))
+		case w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating":
+			return "", fmt.Sprintf("container %s waits: %s%s", c.Name, w.Reason, detail(w.Message))
+		}
+	}
+	return "", ""
+}
+
+// detail appends somebody else's message.
+func detail(message string) string {
+	if message == "" {
+		return ""
+	}
+	const most = 200
+	if len(message) > most {
+		message = message[:most] + "..."
+	}
+	return " (" + strings.Join(strings.Fields(strings.ToValidUTF8(message, "")), " ") + ")"
+}
+
+// at is a time in a message. Messages name times and no ages, which would make a new message with
+// every look.
+func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,123 @@
+package health
+
+import (
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// Observation is what was seen of a cluster. Objects of others in it are ignored.
+type Observation struct {
+	Etcd        *druidv1alpha1.Etcd // its status is what was found before
+	StatefulSet *appsv1.StatefulSet // nil: there is none
+	Pods        []corev1.Pod
+	Leases      []coordinationv1.Lease
+	Members     []druidv1alpha1.EtcdMember
+	Claims      []corev1.PersistentVolumeClaim
+	ClaimEvents []corev1.Event
+	SetEvents   []corev1.Event // warnings about the StatefulSet, while it makes too few pods
+
+	// RolloutWaits is why no pod with a former template is replaced at the moment. Empty: one is, or
+	// there is none.
+	RolloutWaits string
+	// Volumes is what is done about the volumes at the moment.
+	Volumes VolumeNote
+}
+
+// VolumeNote is what is done about the volumes; the zero value is nothing.
+type VolumeNote struct {
+	// Reason of DataVolumesReady: VolumeResizing or VolumeCannotBeResized. Empty: it is about a volume
+	// that a member cannot work with.
+	Reason string
+	Text   string // for people
+}
+
+// Thresholds say when a member whose Lease is not renewed does not work.
+type Thresholds struct {
+	Unknown  time.Duration // after which a Lease is expired
+	NotReady time.Duration // after which, from then on, its member is given up
+}
+
+// DefaultThresholds are those of the original.
+func DefaultThresholds() Thresholds {
+	return Thresholds{Unknown: time.Minute, NotReady: 5 * time.Minute}
+}
+
+// wanted is how many members the specification wants.
+func (o Observation) wanted() int { return int(o.Etcd.Spec.Replicas) }
+
+// ordinals are those of the wanted members, and of those that are to leave but have not left: the
+// operator deletes the EtcdMember of a member when etcd does not list it any more.
+func (o Observation) ordinals() []int {
+	var out []int
+	for i := range o.wanted() {
+		out = append(out, i)
+	}
+	for i := range o.Members {
+		if n, ours := o.Etcd.MemberOrdinal(o.Members[i].Name); ours && n >= o.wanted() && started(&o.Members[i]) {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// size is how many members vote, or would if all wanted ones worked. New members of a cluster that
+// grows count once they vote: until then the cluster has a quorum without them.
+func (o Observation) size() int {
+	n := 0
+	for _, i := range o.ordinals() {
+		if !o.joining(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// joining says that a member is wanted, but is known not to vote yet.
+func (o Observation) joining(ordinal int) bool {
+	if m := o.member(ordinal); m != nil {
+		_, learner := m.Annotations[druidv1alpha1.AnnotationCreateAsLearner]
+		return learner && !started(m)
+	}
+	// The operator has not come to it yet.
+	return len(o.Members) > 0 && o.StatefulSet != nil && ordinal >= int(replicasOf(o.StatefulSet))
+}
+
+func started(m *druidv1alpha1.EtcdMember) bool {
+	return m.Status.State == druidv1alpha1.MemberStarted
+}
+
+func replicasOf(s *appsv1.StatefulSet) int32 {
+	if s.Spec.Replicas == nil {
+		return 1
+	}
+	return *s.Spec.Replicas
+}
+
+func (o Observation) member(ordinal int) *druidv1alpha1.EtcdMember {
+	return named(o.Members, o.Etcd.MemberName(ordinal), func(m *druidv1alpha1.EtcdMember) string { return m.Name })
+}
+
+func (o Observation) pod(ordinal int) *corev1.Pod {
+	return named(o.Pods, o.Etcd.PodName(ordinal), func(p *corev1.Pod) string { return p.Name })
+}
+
+func (o Observation) lease(ordinal int) *coordinationv1.Lease {
+	return named(o.Leases, o.Etcd.MemberLeaseName(ordinal), func(l *coordinationv1.Lease) string { return l.Name })
+}
+
+// named is the object with the name, or nil.
+func named[T any](all []T, name string, of func(*T) string) *T {
+	for i := range all {
+		if of(&all[i]) == name {
+			return &all[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// FieldManager is who the API server notes as the writer of what the operator wrote.
+const FieldManager = "etcd-druid"
+
+// ErrForeign: an object of that name exists and belongs to somebody else.
+var ErrForeign = errors.New("belongs to somebody else")
+
+// Outcome is what applying an object did.
+type Outcome struct {
+	Created, Changed bool
+	// TakenFrom are the other writers of fields that were set back, such as "kubectl-edit (spec.replicas)".
+	TakenFrom []string
+}
+
+// Applier makes objects, and remembers what the API server made of them, so that the same object is
+// sent once. It may be used by many goroutines at the same time.
+type Applier struct {
+	client client.Client
+	live   client.Reader
+
+	mu   sync.Mutex
+	seen map[types.UID]seen
+}
+
+// seen is an object as it was applied, and as the API server held it afterwards.
+type seen struct {
+	digest  string
+	version string
+}
+
+// NewApplier is for the API server behind c. live reads from it, past any cache.
+func NewApplier(c client.Client, live client.Reader) *Applier {
+	return &Applier{client: c, live: live, seen: map[types.UID]seen{}}
+}
+
+// Apply makes the object in the API server what want says. have is the object as the caller's cache holds
+// it, nil if it does not. Fields that want does not name are left alone, those that it named once and no
+// longer names are removed.
+//
+// No request is sent if everything stands there already. An object that another controller owns is
+// ErrForeign, and is not touched, whether or not the cache knew of it.
+func (a *Applier) Apply(ctx context.Context, want, have client.Object) (Outcome, error) {
+	kind := want.GetObjectKind().GroupVersionKind()
+	name := fmt.Sprintf("%s %s/%s", kind.Kind, want.GetNamespace(), want.GetName())
+	out, err := a.apply(ctx, want, have)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("apply %s: %w", name, err)
+	}
+	return out, nil
+}
+
+func (a *Applier) apply(ctx context.Context, want, have client.Object) (Outcome, error) {
+	digest, err := digestOf(want)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if absent(have) {
+		made, err := a.create(ctx, want, digest)
+		if !apierrors.IsAlreadyExists(err) {
+			return Outcome{Created: made}, err
+		}
+		// It was made a moment ago and the cache does not know, or it has not got our labels.
+		if have, err = a.read(ctx, want); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if err := own(want, have); err != nil {
+		return Outcome{}, err
+	}
+	if a.asSeen(digest, have) {
+		return Outcome{}, nil
+	}
+	fields, err := marked(want, digest)
+	if err != nil {
+		return Outcome{}, err
+	}
+	same, err := a.same(digest, fields, have)
+	if err != nil || same {
+		return Outcome{}, err
+	}
+	if err := a.claim(ctx, have); err != nil {
+		return Outcome{}, err
+	}
+	return a.send(ctx, fields, digest, have)
+}
+
+// create makes an object that is not there. An apply would also change one that is there, and whose
+// it is would be known too late.
+func (a *Applier) create(ctx context.Context, want client.Object, digest string) (bool, error) {
+	made := want.DeepCopyObject().(client.Object)
+	annotations := made.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationApplied] = digest
+	made.SetAnnotations(annotations)
+	if err := a.client.Create(ctx, made, client.FieldOwner(FieldManager)); err != nil {
+		return false, err
+	}
+	a.remember(made, digest)
+	return true, nil
+}
+
+func (a *Applier) read(ctx context.Context, want client.Object) (client.Object, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
+	if err := a.live.Get(ctx, client.ObjectKeyFromObject(want), u); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// claim makes the fields that were written when the object was created those that were applied, so
+// that applying without them removes them. The operator of the original wrote in the same name.
+func (a *Applier) claim(ctx context.Context, have client.Object) error {
+	all := have.GetManagedFields()
+	created := slices.IndexFunc(all, func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == FieldManager && m.Operation == metav1.ManagedFieldsOperationUpdate && m.Subresource == ""
+	})
+	if created < 0 || applied(all) >= 0 {
+		return nil
+	}
+	// The caller's cache may hold less of the others' entries than there is: they are read.
+	u := &unstructured.Unstructured{}
+	gvk, err := a.client.GroupVersionKindFor(have)
+	if err != nil {
+		return err
+	}
+	u.SetGroupVersionKind(gvk)
+	if err := a.live.Get(ctx, client.ObjectKeyFromObject(have), u); err != nil {
+		return err
+	}
+	if u.GetUID() != have.GetUID() {
+		return fmt.Errorf("it was made anew by somebody else a moment ago")
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(u, sets.New(FieldManager), FieldManager)
+	if err != nil || patch == nil {
+		return err
+	}
+	return a.client.Patch(ctx, u, client.RawPatch(types.JSONPatchType, patch))
+}
+
+// send applies the fields to the object that is there.
+func (a *Applier) send(ctx context.Context, fields map[string]any, digest string, have client.Object) (Outcome, error) {
+	var taken []string
+	u := &unstructured.Unstructured{Object: fields}
+	u.SetUID(have.GetUID()) // and to no other of its name
+	send := func(options ...client.ApplyOption) error {
+		sent := u.DeepCopy()
+		err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(sent), append(options, client.FieldOwner(FieldManager))...)
+		if err == nil {
+			u = sent
+		}
+		return err
+	}
+	err := send()
+	if others, conflict := conflicts(err); conflict {
+		taken = others
+		err = send(client.ForceOwnership)
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	a.remember(u, digest)
+	return Outcome{Changed: have.GetResourceVersion() != u.GetResourceVersion(), TakenFrom: taken}, nil
+}
+
+func (a *Applier) remember(u client.Object, digest string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen[u.GetUID()] = seen{digest, u.GetResourceVersion()}
+}
+
+// Forget drops what is remembered of an object that is gone.
+func (a *Applier) Forget(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.seen, uid)
+}
+
+// AnnotationApplied is on every object that was applied: the digest of what was. By it a field that is
+// named no longer is noticed, also by an operator that did not apply it itself.
+const AnnotationApplied = "druid.gardener.cloud/applied"
+
+// digestOf is over everything that an object says.
+func digestOf(want client.Object) (string, error) {
+	b, err := json.Marshal(want) // the keys of maps are sorted
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// marked is an object as it is applied, with its digest as an annotation.
+func marked(want client.Object, digest string) (map[string]any, error) {
+	fields, err := plain(want)
+	if err != nil {
+		return nil, err
+	}
+	return fields, unstructured.SetNestedField(fields, digest, "metadata", "annotations", AnnotationApplied)
+}
+
+// asSeen tells whether have is the version that applying what has the digest gave before.
+func (a *Applier) asSeen(digest string, have client.Object) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last, known := a.seen[have.GetUID()]
+	return known && last.digest == digest && last.version == have.GetResourceVersion()
+}
+
+// same tells whether have is what applying the fields would give: just these fields were applied before
+// and all of them stand there.
+func (a *Applier) same(digest string, fields map[string]any, have client.Object) (bool, error) {
+	if have.GetAnnotations()[AnnotationApplied] != digest {
+		return false, nil
+	}
+	live, err := plain(have)
+	if err != nil {
+		return false, err
+	}
+	live["apiVersion"], live["kind"] = fields["apiVersion"], fields["kind"] // typed objects from a cache have neither
+	if !within(fields, live) {
+		return false, nil
+	}
+	a.remember(have, digest)
+	return true, nil
+}
+
+// applied is which entry is what was applied in the operator's name; negative: none.
+func applied(all []metav1.ManagedFieldsEntry) int {
+	return slices.IndexFunc(all, func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == FieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
+	})
+}
+
+// own tells whether the object that is there may be changed: it is that of the wanted one's owner, or
+// nobody's but labelled as the owner's.
+func own(want, have client.Object) error {
+	mine, theirs := metav1.GetControllerOf(want), metav1.GetControllerOf(have)
+	switch {
+	case mine == nil:
+		return nil
+	case theirs != nil && theirs.UID != mine.UID:
+		return fmt.Errorf("%w: %s %s controls it; rename or delete one of the two", ErrForeign, theirs.Kind, theirs.Name)
+	case theirs == nil && have.GetLabels()[partOf] != want.GetLabels()[partOf]:
+		return fmt.Errorf("%w: nobody controls it, and its label %s is %q; delete it, or give it that of %s, if it may be overwritten",
+			ErrForeign, partOf, have.GetLabels()[partOf], mine.Name)
+	}
+	return nil
+}
+
+// partOf is the label with the name of the owner.
+const partOf = "app.kubernetes.io/part-of"
+
+// absent tells whether an object is nil, or was never read.
+func absent(o client.Object) bool { return o == nil || o.GetResourceVersion() == "" }
+
+// conflicts are the writers and fields that stand in the way of an apply.
+func conflicts(err error) ([]string, bool) {
+	var status apierrors.APIStatus
+	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return nil, false
+	}
+	var all []string
+	for _, c := range status.Status().Details.Causes {
+		if c.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		who := c.Message
+		if _, quoted, ok := strings.Cut(c.Message, `"`); ok {
+			who, _, _ = strings.Cut(quoted, `"`)
+		}
+		all = append(all, fmt.Sprintf("%s (%s)", who, strings.TrimPrefix(c.Field, ".")))
+	}
+	slices.Sort(all)
+	return slices.Compact(all), len(all) > 0
+}

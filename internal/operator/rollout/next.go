@@ -1,0 +1,192 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Next says which pod is replaced now, or why none is. It depends on its argument alone.
+//
+// At most one pod is on its way at any time. A pod that takes part goes only if those that stay
+// are a quorum, except that of a cluster of one member, which is away for the time of its restart.
+func Next(f Facts) Step {
+	f.Pods = slices.Clone(f.Pods)
+	slices.SortFunc(f.Pods, func(a, b Pod) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	if f.Replicas == 0 && len(f.Pods) == 0 {
+		return Step{Kind: Done, Reason: "no pod is wanted"}
+	}
+	if why := f.unsteady(); why != "" {
+		return wait("%s", why)
+	}
+	outdated := f.names(func(p Pod) bool { return !p.UpToDate && !p.Terminating })
+	if len(outdated) == 0 {
+		if why := f.unready(func(Pod) bool { return true }); why != "" {
+			return wait("every pod has the newest template; %s", why)
+		}
+		return Step{Kind: Done, Reason: "every pod has the newest template and is ready"}
+	}
+	if s, ok := f.replaceIdle(); ok {
+		return s
+	}
+	return f.replaceParticipant(outdated)
+}
+
+// unsteady says what is under way and has to end first, whatever else is the case.
+func (f Facts) unsteady() string {
+	if !f.Observed {
+		return "the StatefulSet's controller has not seen the newest template yet"
+	}
+	for _, p := range f.Pods {
+		if p.Terminating && !p.Stuck {
+			return fmt.Sprintf("%s is being replaced", p.Name)
+		}
+	}
+	for _, p := range f.Pods {
+		if p.Ordinal >= int(f.Replicas) {
+			return fmt.Sprintf("%s is one pod more than the %d wanted, and about to be removed", p.Name, f.Replicas)
+		}
+	}
+	if n := len(f.Pods); n < int(f.Replicas) {
+		return fmt.Sprintf("%d of %d pods exist; the StatefulSet's events say why, if that lasts", n, f.Replicas)
+	}
+	return ""
+}
+
+// replaceIdle is the step for outdated pods that take no part, if there are any.
+func (f Facts) replaceIdle() (Step, bool) {
+	var first Step
+	for _, p := range slices.Backward(f.Pods) {
+		if p.UpToDate || p.Terminating || !p.idle() {
+			continue
+		}
+		s := f.replaceIdlePod(p)
+		if s.Kind == Delete {
+			return s, true
+		}
+		first = cmp.Or(first, s)
+	}
+	return first, first.Kind != ""
+}
+
+func (f Facts) replaceIdlePod(p Pod) Step {
+	if f.Now.Sub(p.IdleSince) < IdleGrace {
+		return wait("%s takes no part since %s; it is replaced if that lasts for %v", p.Name, p.IdleSince.UTC().Format(time.RFC3339), IdleGrace)
+	}
+	if p.Busy != "" {
+		return wait("%s %s, which a restart would begin anew", p.Name, p.Busy)
+	}
+	// A new template that does not even run must not be spread: what is idle now may come back
+	// with the former one.
+	for _, o := range f.Pods {
+		if o.UpToDate && !o.Alive && !o.Ready && !o.Terminating {
+			return wait("%s has the newest template and does not run, so %s keeps the former one; correct the specification, or delete that pod by hand if the template is not at fault", o.Name, p.Name)
+		}
+	}
+	return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template and takes no part: replacing it cannot make anything worse", p.Name)}
+}
+
+// replaceParticipant is the step while every outdated pod takes part, or may do so.
+func (f Facts) replaceParticipant(outdated []string) Step {
+	left := "pods with a former template: " + strings.Join(outdated, ", ")
+	if why := f.unready(func(p Pod) bool { return p.UpToDate || p.Terminating }); why != "" {
+		return wait("%s; %s", left, why)
+	}
+	for _, p := range f.Pods {
+		if !p.Participating {
+			return wait("%s; whether %s takes part is not known", left, p.Name)
+		}
+		if !p.Ready {
+			return wait("%s; %s is not ready", left, p.Name)
+		}
+	}
+	if why := f.endangered(); why != "" {
+		return wait("%s; %s", left, why)
+	}
+	leaders := f.names(func(p Pod) bool { return p.Leader })
+	if f.Voters > 1 && len(leaders) != 1 {
+		return wait("%s; members that say they lead: %d, %s", left, len(leaders), cmp.Or(strings.Join(leaders, ", "), "an election is due"))
+	}
+	for _, p := range slices.Backward(f.Pods) {
+		if !p.UpToDate && !p.Leader {
+			return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template; all %d members are healthy, and it does not lead", p.Name, f.Voters)}
+		}
+	}
+	return f.replaceLeader()
+}
+
+// endangered says why no pod that takes part may go. The pods themselves are known to be well.
+func (f Facts) endangered() string {
+	switch {
+	case f.Voters == 0:
+		return "how many members vote is not known"
+	case f.Voters != int(f.Replicas):
+		return fmt.Sprintf("%d members vote and %d pods are wanted: the change of size ends first%s", f.Voters, f.Replicas, because(f.MembersWhy))
+	case f.Voters > 1 && len(f.Pods)-1 < quorum(f.Voters):
+		return fmt.Sprintf("of %d members that vote all are needed for a majority", f.Voters)
+	case !f.MembersHealthy:
+		return "not all members are healthy" + because(f.MembersWhy)
+	case f.Hold != "":
+		return f.Hold + " comes first"
+	case !f.NoStore && !f.BackupHealthy && !f.MendsBackup:
+		one := ""
+		if f.Voters == 1 {
+			one = ", and there is no other member"
+		}
+		return "the backups are not healthy" + because(f.BackupWhy) + one + "; mend them, or delete the pod by hand"
+	}
+	return ""
+}
+
+// replaceLeader is the step when the leader's pod is the last.
+func (f Facts) replaceLeader() Step {
+	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Leader || f.Voters == 1 })
+	p := f.Pods[i]
+	switch {
+	case f.Voters == 1:
+		return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template, and is the only member: the cluster is away until it is back", p.Name)}
+	case f.HandOverFailed != "":
+		return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template, and is the last one; it leads, and the leadership could not be handed over before (%s), so its etcd hands it over when it stops", p.Name, f.HandOverFailed)}
+	}
+	to := f.Pods[slices.IndexFunc(f.Pods, func(o Pod) bool { return !o.Leader })]
+	return Step{Kind: HandOver, Pod: p.Name, UID: p.UID, To: to.Name, Reason: fmt.Sprintf("%s has a former template, is the last one, and leads: %s leads instead before it is replaced", p.Name, to.Name)}
+}
+
+// unready says which of the pods is not ready, and what that means to people.
+func (f Facts) unready(which func(Pod) bool) string {
+	for _, p := range f.Pods {
+		switch {
+		case !which(p):
+		case p.Stuck:
+			return fmt.Sprintf("%s does not end; if its node is lost for good, remove the node, or delete the pod by force", p.Name)
+		case p.Busy != "" && !p.Ready:
+			return fmt.Sprintf("%s is not ready: it %s", p.Name, p.Busy)
+		case !p.Ready:
+			return fmt.Sprintf("%s is not ready", p.Name)
+		}
+	}
+	return ""
+}
+
+func (f Facts) names(which func(Pod) bool) (names []string) {
+	for _, p := range f.Pods {
+		if which(p) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+func wait(format string, args ...any) Step {
+	return Step{Kind: Wait, Reason: fmt.Sprintf(format, args...)}
+}
+
+// because appends a reason to a sentence, if there is one.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
