@@ -13,33 +13,58 @@ export DRUID_TEST_CACHE := $(CACHE)
 GOLANGCI_VERSION = v2.15.0
 GOLANGCI         = $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
-# Test servers that the suites of the test module start. The demonstration needs the first two
-# alone, which takes neither root nor Node.js.
+CONTROLLER_GEN_VERSION = v0.21.0
+CONTROLLER_GEN         = $(CACHE)/controller-gen-$(CONTROLLER_GEN_VERSION)/controller-gen
+
+# Test servers that the suites of the test module start. The demonstrations without Kubernetes need
+# the first two alone, which takes neither root nor Node.js.
 BASIC_SERVERS = minio etcd
-SERVERS = $(BASIC_SERVERS) ceph rclone fake-gcs-server azurite
+KUBERNETES_SERVERS = kubernetes node-tools pause
+SERVERS = $(BASIC_SERVERS) ceph rclone fake-gcs-server azurite namespaces etcd-3.5 etcdutl-3.5 $(KUBERNETES_SERVERS)
 
 say = @printf '\n==> %s\n' "$(1)"
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the programs into bin/
-	$(call say,building bin/etcdbrctl)
+	$(call say,building the programs into bin/)
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
+# One image holds all programs; whoever starts one says which.
+IMAGE     = registry.local/etcd-druid:$(VERSION)
+IMAGE_TAR = bin/etcd-druid-image.tar
+
+.PHONY: image
+image: build ## pack the programs into a container image, bin/etcd-druid-image.tar, without Docker
+	$(call say,packing $(IMAGE) into $(IMAGE_TAR))
+	cd test && $(GO) run ./cmd/image -system -name $(IMAGE) -out ../$(IMAGE_TAR) $(foreach program,etcd-druid etcdbrctl etcd-wrapper,/usr/local/bin/$(program)=../bin/$(program))
+
+.PHONY: cluster
+cluster: ## bring up a Kubernetes of three nodes to try things on (root; stop it with: cd test && go run ./cmd/cluster down)
+	$(call say,Kubernetes)
+	@cd test && $(GO) run ./cmd/stores install $(KUBERNETES_SERVERS) && $(GO) run ./cmd/cluster up
+
 .PHONY: demo
-demo: demo-data ## back up a real etcd into locked storage, lose it, restore it, prove it
+demo: image kubernetes-servers ## the operator on a Kubernetes of three nodes: a node is turned off, all volumes are lost, the bucket restores (root)
+	$(call say,the demonstration on Kubernetes)
+	@cd test && $(GO) run ./cmd/demokube -bin ../bin -image $(IMAGE) -tar ../$(IMAGE_TAR)
 
 .PHONY: demo-data
-demo-data: build basic-servers ## the same without Kubernetes
+demo-data: build basic-servers ## back up a real etcd into locked storage, lose it, restore it, prove it, without Kubernetes
 	$(call say,the demonstration)
 	@cd test && $(GO) run ./cmd/demo -etcdbrctl ../bin/etcdbrctl
 
+.PHONY: demo-member
+demo-member: build basic-servers ## three members that heal themselves: killed, damaged, scaled, lost and restored
+	$(call say,the demonstration of members)
+	@cd test && $(GO) run ./cmd/demomember -bin ../bin
+
 .PHONY: servers
-servers: ## install the test servers that are missing (MinIO takes a few minutes, once; Ceph needs root)
+servers: ## install the test servers that are missing (MinIO and Kubernetes take minutes, once; Ceph, namespaces and nodes need root)
 	$(call say,test servers in $(CACHE))
 	@cd test && $(GO) run ./cmd/stores install $(SERVERS)
 
@@ -48,17 +73,23 @@ basic-servers:
 	$(call say,test servers in $(CACHE))
 	@cd test && $(GO) run ./cmd/stores install $(BASIC_SERVERS)
 
+.PHONY: kubernetes-servers
+kubernetes-servers:
+	$(call say,MinIO and Kubernetes in $(CACHE))
+	@cd test && $(GO) run ./cmd/stores install minio $(KUBERNETES_SERVERS)
+
 .PHONY: test
 test: build servers ## everything that must pass, on real servers
 	$(call say,tests of the product (no servers needed))
 	$(GO) test ./...
 	$(call say,tests against real servers (etcd and object stores))
-	cd test && $(GO) test -timeout 30m ./...
+	cd test && $(GO) test -timeout 75m $$($(GO) list ./... | grep -v '/journeys$$') # those are what make e2e runs
+	cd test && $(GO) test -count 1 ./chart # templates are outside of the module, so their changes are not seen otherwise
 
 .PHONY: check
 check: $(GOLANGCI) ## formatting, vet, lint, import directions, tidy modules
 	$(call say,formatting)
-	@out=$$(gofmt -l cmd internal test); test -z "$$out" || { echo "run gofmt -w on:"; echo "$$out"; exit 1; }
+	@out=$$(gofmt -l api cmd config hack internal test); test -z "$$out" || { echo "run gofmt -w on:"; echo "$$out"; exit 1; }
 	$(call say,go vet)
 	$(GO) vet ./...
 	cd test && $(GO) vet ./...
@@ -76,8 +107,22 @@ $(GOLANGCI):
 	@mkdir -p $(dir $@)
 	GOBIN=$(abspath $(dir $@)) $(GO) install -trimpath -ldflags="-s -w" github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
+$(CONTROLLER_GEN):
+	$(call say,building controller-gen $(CONTROLLER_GEN_VERSION) once)
+	@mkdir -p $(dir $@)
+	GOBIN=$(abspath $(dir $@)) $(GO) install -trimpath -ldflags="-s -w" sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER_GEN_VERSION)
+
+# Journeys of the operator by name, with commas; all of them, after the demonstrations, without.
+FOCUS ?=
+
+# A Kubernetes to use instead of one from source. Only what is said on the command line counts: the one that
+# a shell happens to point to may be in production.
+E2E_KUBECONFIG = $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
+
 .PHONY: e2e
-e2e: demo-data ## whole journeys on real parts
+e2e: $(if $(FOCUS)$(E2E_KUBECONFIG),,demo-data demo) build kubernetes-servers ## whole journeys on real parts; FOCUS=rollout goes that one alone, FOCUS=? lists them (root)
+	$(call say,journeys of the operator)
+	cd test && $(GO) test -count 1 -timeout 40m -v ./journeys -focus '$(FOCUS)' -kubeconfig '$(abspath $(E2E_KUBECONFIG))' -host '$(HOST)' -image '$(if $(E2E_KUBECONFIG),$(IMAGE))' -next-image '$(NEXT_IMAGE)'
 
 .PHONY: bench
 bench: build servers ## measure speed and memory, write docs/performance.md and its plot
@@ -86,13 +131,25 @@ bench: build servers ## measure speed and memory, write docs/performance.md and 
 
 .PHONY: soak
 soak: HOURS ?= 4
-soak: build servers ## HOURS (4) of backing up that must not need more and more, then crashes in an endless loop
+soak: build servers ## the long forms of all stories, HOURS (4) of backing up, then crashes in an endless loop
+	cd test && $(GO) run ./cmd/stores install kubernetes-1.34
+	cd test && $(GO) test -timeout 20m -count 1 -v ./cluster -kubernetes kubernetes-1.34
+	cd test && $(GO) test -timeout 0 -count 1 -v ./operator -run 'TestAnOperatorThatDies' -soak
+	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -skip Property -soak
 	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -run Property -soak -hours $(HOURS)
 
 .PHONY: generate
-generate: ## regenerate reference pages and golden files that are generated from code
+generate: $(CONTROLLER_GEN) ## regenerate what is generated from code: definitions, reference pages, golden files
+	$(call say,generating api/v1alpha1 and config/crd/bases)
+	$(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:object:dir=api/v1alpha1 output:crd:dir=config/crd/bases
+	$(call say,generating charts/druid/files)
+	$(GO) run ./hack/chart charts/druid/files
+	cd test && $(GO) test -count 1 ./chart -update
 	$(call say,generating docs/reference)
+	$(GO) run ./hack/apidocs docs/reference/api.md
 	$(GO) run ./cmd/etcdbrctl docs docs/reference
+	$(GO) run ./cmd/etcd-wrapper docs docs/reference
+	$(GO) run ./cmd/etcd-druid docs docs/reference
 	cd test && $(GO) run ./cmd/storetable
 
 .PHONY: clean

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand"
@@ -14,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
+	"druid.internal/druid/internal/etcd/datadir/boltfile"
 	"druid.internal/druid/test/faults"
 	"druid.internal/druid/test/stores"
 )
@@ -177,6 +181,34 @@ func smallDisk(t *testing.T, size string) string {
 		}
 	})
 	return dir
+}
+
+// In a file system that is memory the holes of a file take room when they are mapped: "bad address",
+// says the kernel.
+func TestAFullFileSystemIsNamedWhereADatabaseCannotBeMapped(t *testing.T) {
+	disk := smallDisk(t, "8m")
+	path := filepath.Join(disk, "db")
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 4<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(disk, "ballast"), make([]byte, 8<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the ballast: %v", err)
+	}
+	r, err := boltfile.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Load(0, r.Size()); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want that no space is left for %s", err, path)
+	}
 }
 
 func TestAFullDiskLeavesTheOldDataAsTheyWere(t *testing.T) {

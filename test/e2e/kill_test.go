@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand"
+	"os"
 	"sort"
 	"strings"
 	"testing"
@@ -129,7 +130,7 @@ func session(t *testing.T, w *world, a *assassin, m moment) bool {
 	}
 	ended := make(chan struct{})
 	go func() { cmd.Wait(); close(ended) }()
-	giveUp := time.After(30 * time.Second)
+	giveUp := time.After(waitAtMost)
 	for writes := 0; ; writes++ {
 		if writes > 200 { // a moment that does not come is no reason to fill the etcd
 			select {
@@ -202,6 +203,7 @@ func verify(t *testing.T, w *world, r *rand.Rand, uploaded int64) int64 {
 		t.Error(err)
 		return uploaded
 	}
+	defer func() { os.RemoveAll(dir) }() // hundreds of them would fill the disk
 	if l.Lineages[0].ID == "" {
 		// Nothing but a full whose manifest was never written: it holds its revision or later ones.
 		_, last := keySpace(t, dir)
@@ -212,6 +214,7 @@ func verify(t *testing.T, w *world, r *rand.Rand, uploaded int64) int64 {
 		return to
 	}
 	w.check(dir, to)
+	os.RemoveAll(dir)
 	target := from + r.Int63n(to-from+1)
 	if dir, err = w.restore(append(lineage, fmt.Sprintf("--to-revision=%d", target))...); err != nil {
 		t.Error(err)

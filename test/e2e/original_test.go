@@ -86,35 +86,7 @@ func TestWhatTheOriginalShallReadParsesByItsFormatAlone(t *testing.T) {
 	w.useLocal(container)
 	last := w.backup(200, "--snapshot-format=v2-json")
 
-	entries, err := os.ReadDir(filepath.Join(container, prefix, "v2"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	type object struct {
-		kind        string
-		start, last int64
-		content     []byte
-	}
-	var objects []object
-	for _, e := range entries {
-		parts := originalName.FindStringSubmatch(e.Name())
-		if parts == nil {
-			if !regexp.MustCompile(`^(Manifest|Owner)-`).MatchString(e.Name()) {
-				t.Errorf("what is %s?", e.Name())
-			}
-			continue // its name does not parse for the original either
-		}
-		content, err := os.ReadFile(filepath.Join(container, prefix, "v2", e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := object{kind: parts[1], content: content}
-		o.start, _ = strconv.ParseInt(parts[2], 10, 64)
-		o.last, _ = strconv.ParseInt(parts[3], 10, 64)
-		objects = append(objects, o)
-	}
-	slices.SortFunc(objects, func(a, b object) int { return int(a.last - b.last) })
-
+	objects := originalsObjects(t, filepath.Join(container, prefix, "v2"))
 	if len(objects) < 3 || objects[0].kind != "Full" {
 		t.Fatalf("%d objects", len(objects))
 	}

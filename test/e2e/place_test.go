@@ -68,6 +68,9 @@ func told(t *testing.T, way sites.Way) place {
 	}
 	p.own = way.Variable + "=" + filepath.Join(dir, way.File)
 	p.env = append(p.env, p.own)
+	for name, v := range way.More {
+		p.env = append(p.env, name+"="+strings.ReplaceAll(v, "$DIR", dir))
+	}
 	return p
 }
 
@@ -109,6 +112,9 @@ func finish(t *testing.T, cmd *exec.Cmd) outcome {
 	return o
 }
 
+// endAtMost bounds a run: one that meets no store tries for more than a minute.
+const endAtMost = 2 * waitAtMost
+
 // ending is finish without a test; err: it could not even be run.
 func ending(cmd *exec.Cmd) (outcome, error) {
 	var stdout, stderr bytes.Buffer
@@ -116,10 +122,10 @@ func ending(cmd *exec.Cmd) (outcome, error) {
 	if err := cmd.Start(); err != nil {
 		return outcome{}, err
 	}
-	late := time.AfterFunc(waitAtMost, func() { cmd.Process.Kill() })
+	late := time.AfterFunc(endAtMost, func() { cmd.Process.Kill() })
 	err := cmd.Wait()
 	if !late.Stop() {
-		return outcome{}, fmt.Errorf("it did not end within %s and was killed:\n%s", waitAtMost, stderr.String())
+		return outcome{}, fmt.Errorf("it did not end within %s and was killed:\n%s", endAtMost, stderr.String())
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -60,6 +60,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
+	built.Remove()
 	if build.path != "" {
 		os.RemoveAll(filepath.Dir(build.path))
 	}

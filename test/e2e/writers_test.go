@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"druid.internal/druid/test/history"
 	"druid.internal/druid/test/stores"
@@ -129,7 +133,15 @@ func TestHistoriesBeforeAndAfterARestoreAreNeverMixed(t *testing.T) {
 	}
 	says(t, w.fails(3, "snapshot", "--endpoints="+w.etcd.Endpoint(), "--owner=somebody-else"), "--take-over")
 	zombie := w.snapshot("--data-dir="+w.etcd.DataDir(), "--take-over")
-	w.uploadedOf(zombie, old, lost)
+	var lives *clientv3.PutResponse
+	eventually(t, "the forgotten member takes a write", zombie.ended, zombie.log.String, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var err error
+		lives, err = w.client.Put(ctx, "/zombie", "lives")
+		return err == nil
+	})
+	w.uploadedOf(zombie, old, lives.Header.Revision)
 	zombie.stop()
 	if got := w.list(); !slices.ContainsFunc(got.Lineages, func(l lineage) bool { return l.ID == report.Lineage.ID && l.Newest == last }) {
 		t.Errorf("the new history is changed: %+v", got.Lineages)

@@ -38,14 +38,23 @@ const (
 // NewLink opens a link to target, ADDRESS:PORT. It is closed when the test ends.
 func NewLink(tb testing.TB, target string) *Link {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := OpenLink(target)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(l.Close)
+	return l
+}
+
+// OpenLink opens a link to target, ADDRESS:PORT, for whoever is no test.
+func OpenLink(target string) (*Link, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
 	l := &Link{Address: listener.Addr().String(), target: target, listener: listener, change: make(chan struct{}), conns: map[net.Conn]struct{}{}}
 	l.wg.Go(l.accept)
-	tb.Cleanup(l.close)
-	return l
+	return l, nil
 }
 
 // Cut breaks all connections and those that come, until Restore.
@@ -78,7 +87,8 @@ func (l *Link) set(s state) {
 	l.change = make(chan struct{})
 }
 
-func (l *Link) close() {
+// Close breaks everything and waits until nothing is under way.
+func (l *Link) Close() {
 	l.set(closed)
 	l.listener.Close()
 	l.breakAll()

@@ -92,6 +92,24 @@ func (a *azure) Way(_ context.Context, bucket, endpoint string, who Who) (Way, e
 	return Way{Provider: "ABS", Container: bucket, Endpoint: endpoint + "/" + a.server.Account, Variable: "AZURE_APPLICATION_CREDENTIALS", Files: files}, err
 }
 
+// AdminWay is by the management API, which takes identities and no keys: here one with the assertion
+// of a workload. The blobs are reached as by Way.
+func (a *azure) AdminWay(ctx context.Context, bucket, endpoint string, who Who) (Way, error) {
+	w, err := a.Way(ctx, bucket, endpoint, who)
+	if err != nil {
+		return w, err
+	}
+	assertion := map[Who]string{Owner: "owner", Impostor: "", Nobody: ""}
+	said, known := assertion[who]
+	if !known {
+		said = "powerless"
+	}
+	w.Files["subscriptionID"], w.Files["resourceGroup"], w.Files["managementEndpoint"] = azworm.Subscription, azworm.ResourceGroup, endpoint
+	w.Files["assertion"] = said
+	w.More = map[string]string{"AZURE_AUTHORITY_HOST": endpoint, "AZURE_TENANT_ID": "tenant", "AZURE_CLIENT_ID": "client", "AZURE_FEDERATED_TOKEN_FILE": "$DIR/assertion"}
+	return w, nil
+}
+
 func (a *azure) Raw(_ context.Context, bucket string, who Who) (stores.Raw, error) {
 	key, signature, err := a.credentials(who)
 	if err != nil {

@@ -46,6 +46,9 @@ func (o *oss) Way(_ context.Context, bucket, endpoint string, who Who) (Way, err
 	if who == Impostor || who == Nobody {
 		id, secret = "LTAINobodyKnowsThisKey", "whatever-it-may-be"
 	}
+	if who == Stranger {
+		id = o.server.OtherKeyID
+	}
 	return Way{Provider: "OSS", Container: bucket, Endpoint: endpoint, Variable: "ALICLOUD_APPLICATION_CREDENTIALS",
 		Files: map[string]string{"storageEndpoint": endpoint, "accessKeyID": id, "accessKeySecret": secret, "region": "eu-central-1", CAFile: string(o.server.CA.PEM)}}, nil
 }
@@ -87,3 +90,6 @@ func (o *oss) Request(r *http.Request) Request {
 }
 
 func (o *oss) stop() error { return o.server.Stop() }
+
+// OSSOf is the fake of a site, for what only it can do.
+func OSSOf(s Site) *ossfake.Running { return s.(*oss).server }

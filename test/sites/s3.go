@@ -142,6 +142,14 @@ func startMinIO(ctx context.Context, _ *Fleet) (Site, error) {
 	return &minIO{ofS3{&m.S3, "MinIO"}, m}, nil
 }
 
+// S3Of is the server of a site that speaks S3, for what only those can do.
+func S3Of(s Site) *stores.S3 {
+	if m, is := s.(*minIO); is {
+		return m.S3
+	}
+	return s.(*ceph).S3
+}
+
 // MinIOOf is the server of a site, for what only it can do.
 func MinIOOf(s Site) *stores.MinIO { return s.(*minIO).server }
 

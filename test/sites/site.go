@@ -74,6 +74,12 @@ type Way struct {
 	Variable string            // of the environment, that names the credentials; empty: there are none
 	Files    map[string]string // of the credentials
 	File     string            // the variable names this file; empty: their directory
+	More     map[string]string // further variables; $DIR in them is the directory of the files
+}
+
+// Administrable is a site where changing how buckets protect takes another way than writing into them.
+type Administrable interface {
+	AdminWay(ctx context.Context, bucket, endpoint string, who Who) (Way, error)
 }
 
 // CAFile is the name of the file of the credentials that holds the trusted CA.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"druid.internal/druid/test/process"
 )
 
 // The account that Azurite has from the beginning, with its published key.
@@ -38,7 +40,7 @@ type Azurite struct {
 	CA       *CA
 	CAFile   string // the CA's certificate, for programs
 
-	proc *process
+	proc *process.Process
 	temp string // removed by Stop
 }
 
@@ -85,7 +87,7 @@ func (a *Azurite) start(ctx context.Context, binary string, opts AzuriteOptions)
 	for attempt := 1; ; attempt++ {
 		host, port := opts.Host, opts.Port
 		if port == "" {
-			ports, err := freePorts(host, 1)
+			ports, err := process.FreePorts(host, 1)
 			if err != nil {
 				return err
 			}
@@ -99,17 +101,17 @@ func (a *Azurite) start(ctx context.Context, binary string, opts AzuriteOptions)
 			args = append(args, "--oauth", "basic", "--cert", filepath.Join(a.temp, "tls.crt"), "--key", filepath.Join(a.temp, "tls.key"))
 		}
 		a.Endpoint = a.Server + "/" + AzuriteAccount
-		proc, err := start("azurite", binary, args, bareEnvironment(a.temp))
+		proc, err := process.Start("azurite", binary, args, process.BareEnvironment(a.temp))
 		if err != nil {
 			return err
 		}
 		a.proc = proc
 		client := a.CA.client()
-		if err = proc.await(ctx, func(ctx context.Context) error { return serves(ctx, client, a.Endpoint) }); err == nil {
+		if err = proc.Await(ctx, func(ctx context.Context) error { return serves(ctx, client, a.Endpoint) }); err == nil {
 			return nil
 		}
-		taken := proc.portTaken()
-		proc.kill()
+		taken := proc.PortTaken()
+		proc.Kill()
 		if !taken || opts.Port != "" || attempt == startAttempts {
 			return err
 		}
@@ -141,11 +143,11 @@ func (a *Azurite) ClientTLS() *tls.Config { return a.CA.ClientTLS() }
 
 // Stop ends the server, waits until it is gone and removes its temporary files.
 func (a *Azurite) Stop() error {
-	return errors.Join(a.proc.stop(), os.RemoveAll(a.temp))
+	return errors.Join(a.proc.Stop(), os.RemoveAll(a.temp))
 }
 
 // Ended is closed when the server is gone.
-func (a *Azurite) Ended() <-chan struct{} { return a.proc.done }
+func (a *Azurite) Ended() <-chan struct{} { return a.proc.Done() }
 
 // RunAzurite starts a server for one test. It fails the test if Azurite is not installed.
 func RunAzurite(tb testing.TB) *Azurite {

@@ -51,14 +51,20 @@ func NewCA() (*CA, error) {
 
 // Issue makes a certificate for servers and clients at the given names or addresses.
 func (ca *CA) Issue(hosts ...string) (certPEM, keyPEM []byte, err error) {
+	return ca.IssueTo(pkix.Name{CommonName: "druid test"}, hosts...)
+}
+
+// IssueTo is Issue for a subject, which is who a client is for servers that go by it.
+func (ca *CA) IssueTo(subject pkix.Name, hosts ...string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("issue a test certificate: %w", err)
 	}
-	template, err := certificate("druid test")
+	template, err := certificate(subject.CommonName)
 	if err != nil {
 		return nil, nil, err
 	}
+	template.Subject = subject
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	for _, host := range hosts {

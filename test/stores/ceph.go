@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"druid.internal/druid/test/process"
 )
 
 // CephOptions say where a Ceph runs. The zero value is right for tests.
@@ -21,6 +23,8 @@ type CephOptions struct {
 	Host string // IP address to listen on; empty: 127.0.0.1
 	Port string // of the gateway; empty: a free one
 	CA   *CA    // issues its certificate; nil: a new one
+	// Bytes is how much it holds, in memory, before it takes no more and answers nothing; 0: 4 GiB.
+	Bytes int64
 }
 
 // Ceph is a running cluster of one monitor, one object store that keeps everything in memory,
@@ -35,8 +39,8 @@ type Ceph struct {
 	SwiftKey      string
 	SwiftEndpoint string // where the storage URL leads: https://ADDRESS:PORT/swift/v1
 
-	dir     string     // everything it writes, removed by Stop
-	daemons []*process // in the order of their start
+	dir     string             // everything it writes, removed by Stop
+	daemons []*process.Process // in the order of their start
 }
 
 // cephUser owns what Root makes; its subuser is Swift's.
@@ -83,7 +87,7 @@ func (c *Ceph) start(ctx context.Context, opts CephOptions) error {
 	if c.dir, err = os.MkdirTemp("", "druid-ceph-"); err != nil {
 		return err
 	}
-	ports, err := freePorts(opts.Host, 2)
+	ports, err := process.FreePorts(opts.Host, 2)
 	if err != nil {
 		return err
 	}
@@ -93,7 +97,7 @@ func (c *Ceph) start(ctx context.Context, opts CephOptions) error {
 	}
 	c.Endpoint = "https://" + c.Address
 	c.SwiftAuthURL, c.SwiftEndpoint = c.Endpoint+"/auth/1.0", c.Endpoint+"/swift/v1"
-	conf := cephConf{dir: c.dir, host: opts.Host, monitor: ports[1], gateway: c.Address}
+	conf := cephConf{dir: c.dir, host: opts.Host, monitor: ports[1], gateway: c.Address, bytes: opts.Bytes}
 	if err := c.CA.IssueFiles(c.dir, conf.cert(), conf.key(), opts.Host, "127.0.0.1", "localhost"); err != nil {
 		return err
 	}
@@ -157,7 +161,7 @@ func (c *Ceph) startGateway(ctx context.Context) error {
 		return err
 	}
 	gateway := c.daemons[len(c.daemons)-1]
-	return gateway.await(ctx, func(ctx context.Context) error {
+	return gateway.Await(ctx, func(ctx context.Context) error {
 		if _, err := c.Client(c.Root).ListBuckets(ctx, &s3.ListBucketsInput{}); err != nil {
 			return err
 		}
@@ -196,7 +200,7 @@ func (c *Ceph) NewUser(ctx context.Context, name string) (Keys, error) {
 func (c *Ceph) run(ctx context.Context, command ...string) (string, error) {
 	name := command[0]
 	cmd := exec.CommandContext(ctx, name, c.withConf(command)...)
-	cmd.Env = bareEnvironment(c.dir)
+	cmd.Env = process.BareEnvironment(c.dir)
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return string(out), nil
@@ -206,7 +210,7 @@ func (c *Ceph) run(ctx context.Context, command ...string) (string, error) {
 	}
 	var logs strings.Builder
 	for _, d := range c.daemons {
-		fmt.Fprintf(&logs, "\n%s: %s", d.name, d.log)
+		fmt.Fprintf(&logs, "\n%s: %s", d.Name(), d.Log())
 	}
 	return "", fmt.Errorf("%s: %w\n%s%s", strings.Join(command, " "), err, out, logs.String())
 }
@@ -225,7 +229,7 @@ func (c *Ceph) launch(command ...string) error {
 	if err != nil {
 		return err
 	}
-	p, err := start(command[0], path, append(c.withConf(command), "-f"), bareEnvironment(c.dir))
+	p, err := process.Start(command[0], path, append(c.withConf(command), "-f"), process.BareEnvironment(c.dir))
 	if err != nil {
 		return err
 	}
@@ -235,7 +239,7 @@ func (c *Ceph) launch(command ...string) error {
 
 func (c *Ceph) portTaken() bool {
 	for _, d := range c.daemons {
-		if d.portTaken() {
+		if d.PortTaken() {
 			return true
 		}
 	}
@@ -248,8 +252,8 @@ func (c *Ceph) portTaken() bool {
 func (c *Ceph) Stop() error {
 	var errs []error
 	for _, d := range c.daemons {
-		if d.ended() {
-			errs = append(errs, fmt.Errorf("%s had ended by itself: %v\n%s", d.name, d.err, d.log))
+		if d.Ended() {
+			errs = append(errs, fmt.Errorf("%s had ended by itself: %v\n%s", d.Name(), d.Err(), d.Log()))
 		}
 	}
 	return errors.Join(append(errs, c.kill())...)
@@ -257,13 +261,13 @@ func (c *Ceph) Stop() error {
 
 func (c *Ceph) kill() error {
 	for i := len(c.daemons) - 1; i >= 0; i-- {
-		c.daemons[i].kill()
+		c.daemons[i].Kill()
 	}
 	return os.RemoveAll(c.dir)
 }
 
 // Ended is closed when the gateway is gone.
-func (c *Ceph) Ended() <-chan struct{} { return c.daemons[len(c.daemons)-1].done }
+func (c *Ceph) Ended() <-chan struct{} { return c.daemons[len(c.daemons)-1].Done() }
 
 // RunCeph starts a cluster for one test. It fails the test if Ceph is not installed.
 func RunCeph(tb testing.TB) *Ceph {

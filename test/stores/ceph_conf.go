@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,12 +11,16 @@ import (
 // cephConfName is the file of a cluster's configuration in its directory.
 const cephConfName = "ceph.conf"
 
+// cephBytes is how much a cluster holds by default.
+const cephBytes = 4 << 30
+
 // cephConf is what differs between two clusters.
 type cephConf struct {
 	dir     string
 	host    string // of everything
 	monitor string // ADDRESS:PORT
 	gateway string // ADDRESS:PORT
+	bytes   int64  // that fit; 0: the default
 }
 
 func (c cephConf) cert() string { return "rgw.crt" }
@@ -54,8 +59,12 @@ func (c cephConf) write() error {
 		"osd_pool_default_pg_autoscale_mode = off",
 		"osd_crush_chooseleaf_type = 0",
 		"mon_allow_pool_size_one = true",
+		// A monitor ends, without a word, when less than a twentieth of the file system is free,
+		// which on a large one is more than all of this needs. Nothing here is kept.
+		"mon_data_avail_warn = 0",
+		"mon_data_avail_crit = 0",
 		"osd_objectstore = memstore",
-		"memstore_device_bytes = 4294967296",
+		fmt.Sprintf("memstore_device_bytes = %d", cmp.Or(c.bytes, cephBytes)),
 
 		"run_dir = " + c.dir,
 		"pid_file =",

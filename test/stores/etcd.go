@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,11 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"druid.internal/druid/test/process"
 )
 
 // EtcdOptions say how an etcd runs. The zero value is one member without TLS in a temporary
 // directory.
 type EtcdOptions struct {
+	Server  string // the pin; empty: etcd, the version that is backed up
 	Members int    // 0 is 1
 	Dir     string // member i keeps its data in Dir/Name(i); empty: a temporary directory, removed by Close
 	DataDir string // the data directory itself, for one member that boots existing data
@@ -58,7 +62,7 @@ type Member struct {
 
 	cluster *Etcd
 	args    []string
-	proc    *process // nil while it does not run
+	proc    *process.Process // nil while it does not run
 }
 
 // StartEtcd starts the members and returns when each of them answers and has a leader. ctx
@@ -110,7 +114,7 @@ func (e *Etcd) start(ctx context.Context) error {
 		}
 		taken := false
 		for _, m := range e.Members {
-			taken = taken || m.proc != nil && m.proc.portTaken()
+			taken = taken || m.proc != nil && m.proc.PortTaken()
 			m.Kill()
 		}
 		if !taken || attempt == startAttempts {
@@ -144,7 +148,7 @@ func (e *Etcd) issue() error {
 
 // layOut decides names, ports and flags.
 func (e *Etcd) layOut() error {
-	addrs, err := freePorts("127.0.0.1", 2*e.opts.Members)
+	addrs, err := process.FreePorts("127.0.0.1", 2*e.opts.Members)
 	if err != nil {
 		return err
 	}
@@ -252,7 +256,7 @@ func (e *Etcd) Kill() {
 }
 
 // Ended is closed when the first member is gone.
-func (e *Etcd) Ended() <-chan struct{} { return e.Members[0].proc.done }
+func (e *Etcd) Ended() <-chan struct{} { return e.Members[0].proc.Done() }
 
 // Close kills what runs and removes the temporary directory.
 func (e *Etcd) Close() {
@@ -276,11 +280,11 @@ func (m *Member) Start(ctx context.Context) error {
 }
 
 func (m *Member) launch() error {
-	binary, err := Binary("etcd")
+	binary, err := Binary(cmp.Or(m.cluster.opts.Server, "etcd"))
 	if err != nil {
 		return err
 	}
-	m.proc, err = start("etcd "+m.Name, binary, m.args, bareEnvironment(m.cluster.temp))
+	m.proc, err = process.Start("etcd "+m.Name, binary, m.args, process.BareEnvironment(m.cluster.temp))
 	return err
 }
 
@@ -288,12 +292,12 @@ func (m *Member) launch() error {
 func (m *Member) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	client := &http.Client{Timeout: pollEvery * 100}
+	client := &http.Client{Timeout: process.PollEvery * 100}
 	if m.cluster.opts.TLS {
 		client = m.cluster.ca.client(m.cluster.ClientTLS.Certificates...)
 	}
 	defer client.CloseIdleConnections()
-	return m.proc.await(ctx, func(ctx context.Context) error { return answers(ctx, client, m.Endpoint+"/health") })
+	return m.proc.Await(ctx, func(ctx context.Context) error { return answers(ctx, client, m.Endpoint+"/health") })
 }
 
 // Stop asks the member to end and waits. A member that does not run is left alone.
@@ -301,7 +305,7 @@ func (m *Member) Stop() error {
 	if m.proc == nil {
 		return nil
 	}
-	err := m.proc.stop()
+	err := m.proc.Stop()
 	m.proc = nil
 	return err
 }
@@ -311,7 +315,7 @@ func (m *Member) Kill() {
 	if m.proc == nil {
 		return
 	}
-	m.proc.kill()
+	m.proc.Kill()
 	m.proc = nil
 }
 
@@ -320,7 +324,7 @@ func (m *Member) Log() string {
 	if m.proc == nil {
 		return ""
 	}
-	return m.proc.log.String()
+	return m.proc.Log().String()
 }
 
 // RunEtcd starts a cluster for one test. It fails the test if etcd is not installed.

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"druid.internal/druid/test/stores/gcsworm"
+
+	"druid.internal/druid/test/process"
 )
 
 // GCSOptions say where a Google Cloud Storage runs. The zero value is right for tests.
@@ -38,7 +40,7 @@ type GCS struct {
 	CAFile   string        // the CA's certificate, for programs
 	Shim     *gcsworm.Shim // the clock, and who may do what
 
-	proc   *process
+	proc   *process.Process
 	server *http.Server
 	temp   string // removed by Stop
 }
@@ -78,7 +80,7 @@ func StartGCS(ctx context.Context, opts GCSOptions) (*GCS, error) {
 		return nil, err
 	}
 	if err := g.serve(opts); err != nil {
-		g.proc.kill()
+		g.proc.Kill()
 		os.RemoveAll(g.temp)
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func StartGCS(ctx context.Context, opts GCSOptions) (*GCS, error) {
 // start runs the fake on the loopback alone; it tries another port if the chosen one was taken.
 func (g *GCS) start(ctx context.Context, binary string) error {
 	for attempt := 1; ; attempt++ {
-		ports, err := freePorts("127.0.0.1", 1)
+		ports, err := process.FreePorts("127.0.0.1", 1)
 		if err != nil {
 			return err
 		}
@@ -97,19 +99,19 @@ func (g *GCS) start(ctx context.Context, binary string) error {
 			return err
 		}
 		target := "http://" + ports[0]
-		if g.proc, err = start("fake-gcs-server", binary,
+		if g.proc, err = process.Start("fake-gcs-server", binary,
 			[]string{"-backend", "memory", "-scheme", "http", "-host", host, "-port", port, "-public-host", ports[0], "-external-url", target, "-log-level", "warn"},
-			bareEnvironment(g.temp)); err != nil {
+			process.BareEnvironment(g.temp)); err != nil {
 			return err
 		}
 		g.Shim = gcsworm.New(target)
 		client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-		err = g.proc.await(ctx, func(ctx context.Context) error { return answers(ctx, client, target+"/_internal/healthcheck") })
+		err = g.proc.Await(ctx, func(ctx context.Context) error { return answers(ctx, client, target+"/_internal/healthcheck") })
 		if err == nil {
 			return nil
 		}
-		taken := g.proc.portTaken()
-		g.proc.kill()
+		taken := g.proc.PortTaken()
+		g.proc.Kill()
 		if !taken || attempt == startAttempts {
 			return err
 		}
@@ -145,11 +147,11 @@ func (g *GCS) serve(opts GCSOptions) error {
 func (g *GCS) Stop() error {
 	err := g.server.Close()
 	g.Shim.Close()
-	return errors.Join(err, g.proc.stop(), os.RemoveAll(g.temp))
+	return errors.Join(err, g.proc.Stop(), os.RemoveAll(g.temp))
 }
 
 // Ended is closed when the server is gone.
-func (g *GCS) Ended() <-chan struct{} { return g.proc.done }
+func (g *GCS) Ended() <-chan struct{} { return g.proc.Done() }
 
 // Reach is where the server is and who vouches for it.
 func (g *GCS) Reach() (endpoint string, ca *CA) { return g.Endpoint, g.CA }

@@ -129,3 +129,15 @@ func onWrite(text string, seen chan struct{}) io.Writer {
 type writer func([]byte)
 
 func (w writer) Write(b []byte) (int, error) { w(b); return len(b), nil }
+
+func TestThePinsOfKubernetesAreWhatIsBuilt(t *testing.T) {
+	for file, want := range map[string]string{"go.mod": KubernetesVersion, "older.mod": Kubernetes134Version} {
+		text, err := os.ReadFile(filepath.Join("..", "cmd", "kubernetes", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "\tk8s.io/kubernetes "+want+"\n") {
+			t.Errorf("%s does not require Kubernetes %s, which pin.go names", file, want)
+		}
+	}
+}

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"druid.internal/druid/test/process"
 )
 
 // startTimeout bounds how long a server may take to answer on a busy machine.
-const startTimeout = 60 * time.Second
+const startTimeout = 2 * time.Minute
 
 // startAttempts is how often a server is started whose port was taken in between.
 const startAttempts = 5
@@ -33,7 +35,7 @@ type MinIOOptions struct {
 type MinIO struct {
 	S3
 
-	proc *process
+	proc *process.Process
 	temp string // removed by Stop
 }
 
@@ -83,16 +85,16 @@ func (m *MinIO) start(ctx context.Context, binary string, opts MinIOOptions) err
 	for attempt := 1; ; attempt++ {
 		m.Address = net.JoinHostPort(opts.Host, opts.Port)
 		if opts.Port == "" {
-			ports, err := freePorts(opts.Host, 1)
+			ports, err := process.FreePorts(opts.Host, 1)
 			if err != nil {
 				return err
 			}
 			m.Address = ports[0]
 		}
 		m.Endpoint = "https://" + m.Address
-		proc, err := start("minio", binary,
+		proc, err := process.Start("minio", binary,
 			[]string{"server", "--address", m.Address, "--console-address", net.JoinHostPort(opts.Host, "0"), "--certs-dir", certs, "--quiet", "--anonymous", opts.Dir},
-			append(bareEnvironment(m.temp),
+			append(process.BareEnvironment(m.temp),
 				"MINIO_ROOT_USER="+m.Root.AccessKeyID, "MINIO_ROOT_PASSWORD="+m.Root.SecretAccessKey,
 				"MINIO_REGION="+m.Region, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=1"))
 		if err != nil {
@@ -100,7 +102,7 @@ func (m *MinIO) start(ctx context.Context, binary string, opts MinIOOptions) err
 		}
 		m.proc = proc
 		client := m.CA.client()
-		err = proc.await(ctx, func(ctx context.Context) error {
+		err = proc.Await(ctx, func(ctx context.Context) error {
 			if err := answers(ctx, client, m.Endpoint+"/minio/health/ready"); err != nil {
 				return err
 			}
@@ -111,8 +113,8 @@ func (m *MinIO) start(ctx context.Context, binary string, opts MinIOOptions) err
 		if err == nil {
 			return nil
 		}
-		taken := proc.portTaken()
-		proc.kill()
+		taken := proc.PortTaken()
+		proc.Kill()
 		if !taken || opts.Port != "" || attempt == startAttempts {
 			return err
 		}
@@ -121,11 +123,11 @@ func (m *MinIO) start(ctx context.Context, binary string, opts MinIOOptions) err
 
 // Stop ends the server, waits until it is gone and removes its temporary files.
 func (m *MinIO) Stop() error {
-	return errors.Join(m.proc.stop(), os.RemoveAll(m.temp))
+	return errors.Join(m.proc.Stop(), os.RemoveAll(m.temp))
 }
 
 // Ended is closed when the server is gone.
-func (m *MinIO) Ended() <-chan struct{} { return m.proc.done }
+func (m *MinIO) Ended() <-chan struct{} { return m.proc.Done() }
 
 // RunMinIO starts a server for one test. It fails the test if MinIO is not installed.
 func RunMinIO(tb testing.TB) *MinIO {

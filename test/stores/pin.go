@@ -11,12 +11,18 @@ import (
 
 // The pinned versions. A new version is a new cache directory, so both can be kept.
 const (
-	AzuriteVersion = "3.37.0"
-	CephVersion    = "16.2" // the distribution's, see [debian]
-	EtcdVersion    = "v3.6.16"
-	FakeGCSVersion = "v1.56.1"
-	MinIOVersion   = "v0.0.0-20260212201848-7aac2a2c5b7c"
-	RcloneVersion  = "v1.75.1" // as in cmd/rclone/go.mod
+	AzuriteVersion       = "3.37.0"
+	CephVersion          = "16.2" // the distribution's, see [debian]
+	EtcdVersion          = "v3.6.16"
+	Etcd35Version        = "v3.5.21" // as in cmd/etcd35/go.mod and cmd/etcdutl35/go.mod
+	FakeGCSVersion       = "v1.56.1"
+	KubernetesVersion    = "v1.36.3" // the newest there is; as in cmd/kubernetes/go.mod
+	Kubernetes134Version = "v1.34.4" // as in cmd/kubernetes/older.mod
+	MinIOVersion         = "v0.0.0-20260212201848-7aac2a2c5b7c"
+	NamespacesVersion    = "6.1"     // of ip; the distribution's
+	NodeToolsVersion     = "1.6"     // of containerd; the distribution's
+	PauseVersion         = "1"       // of cmd/pause
+	RcloneVersion        = "v1.75.1" // as in cmd/rclone/go.mod
 )
 
 // A Pin is one server at one version and how it comes to be here.
@@ -63,6 +69,7 @@ func Pins() []Pin {
 			from: debian{
 				packages: []string{"ceph-mon", "ceph-osd", "radosgw"},
 				programs: []string{"ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "ceph", "ceph-authtool", "monmaptool"},
+				servers:  []string{"ceph-mon", "ceph-osd", "radosgw"},
 			},
 		},
 		{
@@ -72,10 +79,34 @@ func Pins() []Pin {
 			from:    golang{name: "etcd", build: "cmd/etcd"},
 		},
 		{
+			Name:    "etcd-3.5",
+			Version: Etcd35Version,
+			About:   "the etcd whose data are taken over",
+			from:    golang{name: "etcd-3.5", build: "cmd/etcd35"},
+		},
+		{
+			Name:    "etcdutl-3.5",
+			Version: Etcd35Version,
+			About:   "restores what that etcd shall go on with",
+			from:    golang{name: "etcdutl-3.5", build: "cmd/etcdutl35"},
+		},
+		{
 			Name:    "fake-gcs-server",
 			Version: FakeGCSVersion,
 			About:   "the JSON API of Google Cloud Storage; gcsworm adds the locks it lacks",
 			from:    golang{name: "fake-gcs-server", install: "github.com/fsouza/fake-gcs-server@" + FakeGCSVersion},
+		},
+		{
+			Name:    "kubernetes",
+			Version: KubernetesVersion,
+			About:   "all commands of Kubernetes, its etcd and CoreDNS in one program",
+			from:    kubernetes(KubernetesVersion, ""),
+		},
+		{
+			Name:    "kubernetes-1.34",
+			Version: Kubernetes134Version,
+			About:   "the oldest Kubernetes that the operator supports",
+			from:    kubernetes(Kubernetes134Version, "older.mod"),
 		},
 		{
 			Name:    "minio",
@@ -84,11 +115,50 @@ func Pins() []Pin {
 			from:    golang{name: "minio", install: "github.com/minio/minio@" + MinIOVersion},
 		},
 		{
+			Name:    "namespaces",
+			Version: NamespacesVersion,
+			About:   "ip, nsenter and mkfs.ext4: networks and volumes for the members of a cluster",
+			from: debian{
+				packages: []string{"iproute2", "util-linux", "mount", "e2fsprogs"},
+				programs: []string{"ip", "nsenter", "unshare", "mount", "umount", "mkfs.ext4", "e2fsck"},
+				servers:  []string{"nsenter"},
+			},
+		},
+		{
+			Name:    "node-tools",
+			Version: NodeToolsVersion,
+			About:   "what a node of Kubernetes needs beside its kubelet: containers and their network",
+			from: debian{
+				packages: []string{"containerd", "runc", "containernetworking-plugins", "iptables", "iproute2", "conntrack", "socat", "util-linux", "mount", "xfsprogs"},
+				programs: []string{"containerd", "ctr", "containerd-shim-runc-v2", "runc", "iptables", "ip", "conntrack", "socat", "nsenter", "mount", "mkfs.xfs", "xfs_growfs", "/usr/lib/cni/ptp"},
+				servers:  []string{"containerd", "runc", "iptables"},
+			},
+		},
+		{
+			Name:    "pause",
+			Version: PauseVersion,
+			About:   "the first process of every pod",
+			from:    golang{name: "pause", build: "cmd/pause"},
+		},
+		{
 			Name:    "rclone",
 			Version: RcloneVersion,
 			About:   "S3 that accepts object lock and ignores it",
 			from:    golang{name: "rclone", build: "cmd/rclone"},
 		},
+	}
+}
+
+// kubernetes is built from cmd/kubernetes. The version must be told to it: released modules do not
+// know theirs, and nodes would call themselves v0.0.0.
+func kubernetes(version, requirements string) golang {
+	return golang{
+		name: "kubernetes", build: "cmd/kubernetes", requirements: requirements,
+		variables: []string{
+			"k8s.io/component-base/version.gitVersion=" + version,
+			"k8s.io/client-go/pkg/version.gitVersion=" + version,
+		},
+		links: []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl", "etcd", "coredns"},
 	}
 }
 

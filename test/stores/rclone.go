@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"druid.internal/druid/test/process"
 )
 
 // Rclone is `rclone serve s3` over a directory: it takes requests for object lock and versions,
@@ -17,7 +19,7 @@ type Rclone struct {
 	S3
 	Dir string // each bucket is a directory in it
 
-	proc *process
+	proc *process.Process
 	temp string
 }
 
@@ -58,29 +60,29 @@ func (r *Rclone) start(ctx context.Context, binary string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		ports, err := freePorts(host, 1)
+		ports, err := process.FreePorts(host, 1)
 		if err != nil {
 			return err
 		}
 		r.Address = ports[0]
 		r.Endpoint = "https://" + r.Address
-		r.proc, err = start("rclone", binary, []string{
+		r.proc, err = process.Start("rclone", binary, []string{
 			"serve", "s3", "--config", os.DevNull, "--addr", r.Address,
 			"--cert", filepath.Join(r.temp, "server.crt"), "--key", filepath.Join(r.temp, "server.key"),
 			"--auth-key", fmt.Sprintf("%s,%s", r.Root.AccessKeyID, r.Root.SecretAccessKey), r.Dir,
-		}, bareEnvironment(r.temp))
+		}, process.BareEnvironment(r.temp))
 		if err != nil {
 			return err
 		}
-		err = r.proc.await(ctx, func(ctx context.Context) error {
+		err = r.proc.Await(ctx, func(ctx context.Context) error {
 			_, err := r.Client(r.Root).ListBuckets(ctx, &s3.ListBucketsInput{})
 			return err
 		})
 		if err == nil {
 			return nil
 		}
-		taken := r.proc.portTaken()
-		r.proc.kill()
+		taken := r.proc.PortTaken()
+		r.proc.Kill()
 		if !taken || attempt == startAttempts {
 			return err
 		}
@@ -88,7 +90,7 @@ func (r *Rclone) start(ctx context.Context, binary string) error {
 }
 
 // Stop ends the server, waits until it is gone and removes its data.
-func (r *Rclone) Stop() error { return errors.Join(r.proc.stop(), os.RemoveAll(r.temp)) }
+func (r *Rclone) Stop() error { return errors.Join(r.proc.Stop(), os.RemoveAll(r.temp)) }
 
 // RunRclone starts a server for one test. It fails the test if rclone is not installed.
 func RunRclone(tb testing.TB) *Rclone {

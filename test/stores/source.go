@@ -15,6 +15,10 @@ type golang struct {
 	name    string // of the program
 	install string // MODULE@VERSION, or
 	build   string // a directory below this module's
+
+	requirements string   // the file beside go.mod that is used instead; empty: go.mod
+	variables    []string // package.name=value, set by the linker
+	links        []string // further names of the program, for those that go by their name
 }
 
 func (g golang) path(dir string) string { return filepath.Join(dir, g.name) }
@@ -25,16 +29,39 @@ func (g golang) doing() string {
 // fetch builds without the caller's GOFLAGS and workspace, which must not change the result.
 func (g golang) fetch(dir string, r *runner) error {
 	env := []string{"GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0"}
-	const stripped = "-ldflags=-s -w"
+	flags := []string{"-v", "-trimpath", "-ldflags=-s -w"}
+	for _, v := range g.variables {
+		flags[2] += " -X " + v
+	}
 	if g.install != "" {
-		return r.run(goKind, append(env, "GOBIN="+dir), "go", "install", "-v", "-trimpath", stripped, g.install)
+		return golangCommand(r, append(env, "GOBIN="+dir), append(append([]string{"install"}, flags...), g.install))
 	}
 	root, err := exec.CommandContext(r.ctx, "go", "list", "-m", "-f", "{{.Dir}}", "druid.internal/druid/test").Output()
 	if err != nil {
 		return fmt.Errorf("find the module of the tests, in which this must be run: %w", err)
 	}
 	from := filepath.Join(strings.TrimSpace(string(root)), g.build)
-	return r.run(goKind, env, "go", "build", "-C", from, "-v", "-trimpath", stripped, "-o", g.path(dir), ".")
+	if g.requirements != "" {
+		flags = append(flags, "-modfile="+g.requirements)
+	}
+	if err := golangCommand(r, env, append(append([]string{"build", "-C", from}, flags...), "-o", g.path(dir), ".")); err != nil {
+		return err
+	}
+	for _, link := range g.links {
+		if err := os.Symlink(g.name, filepath.Join(dir, link)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// golangCommand runs the go command with patience: a build of minutes must not slow down what
+// else the machine does.
+func golangCommand(r *runner, env, args []string) error {
+	if nice, err := exec.LookPath("nice"); err == nil {
+		return r.run(goKind, env, nice, append([]string{"-n", "10", "go"}, args...)...)
+	}
+	return r.run(goKind, env, "go", args...)
 }
 
 func goKind(line string) string {
@@ -77,8 +104,9 @@ func npmKind(line string) string {
 // debian servers are packages of Debian and its descendants, in the version that the
 // distribution has: the pin's version is what the tests were written against.
 type debian struct {
-	packages []string // each holds a server of its name
+	packages []string
 	programs []string // that the tests execute; the first stands for all
+	servers  []string // of these, those that are tried with --version
 }
 
 func (d debian) path(string) string {
@@ -99,7 +127,7 @@ func (d debian) installed() error {
 			return fmt.Errorf("there is no %s", program)
 		}
 	}
-	for _, program := range d.packages {
+	for _, program := range d.servers {
 		if out, err := exec.Command(program, "--version").CombinedOutput(); err != nil {
 			return fmt.Errorf("%s does not run: %w: %s", program, err, strings.TrimSpace(string(out)))
 		}

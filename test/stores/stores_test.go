@@ -5,9 +5,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"druid.internal/druid/test/stores"
 )
@@ -49,6 +51,19 @@ func TestEtcdComesBackAfterAKillWithPortsAndDataKept(t *testing.T) {
 	}
 	if err := e.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTheOldEtcdIsTheOldOne(t *testing.T) {
+	e := stores.RunEtcd(t, stores.EtcdOptions{Server: "etcd-3.5"})
+	c, err := clientv3.New(clientv3.Config{Endpoints: e.Endpoints(), DialTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := c.Status(t.Context(), e.Endpoint())
+	if err != nil || "v"+s.Version != stores.Etcd35Version {
+		t.Errorf("it is %v (%v), want %s", s, err, stores.Etcd35Version)
 	}
 }
 

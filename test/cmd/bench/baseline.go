@@ -26,6 +26,9 @@ var baselines = map[string]func(context.Context, []string) error{
 	"bare":    bare,    // ENDPOINT FILE   read it, hash it, pack it, write it
 	"produce": produce, // FORMAT EVENTS   make deltas of recorded events
 
+	"files":   files,   // DIR             read all files
+	"inspect": inspect, // DIR             the product's full validation
+
 	"upload":   upload,   // WHO REMOTE KEY BYTES  store a stream
 	"download": download, // WHO REMOTE KEY BYTES  read it back
 	"listing":  listing,  // REMOTE COUNT          list a bucket

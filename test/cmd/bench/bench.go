@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,9 +14,14 @@ import (
 
 // bench is where and how is measured.
 type bench struct {
-	etcdbrctl string // absolute
-	self      string // this program, for its baselines
-	dir       string // temporary, removed by close
+	etcdbrctl string         // absolute
+	wrapper   string         // etcd-wrapper
+	operator  string         // etcd-druid
+	etcds     []int          // how many the operator has; the first number is judged
+	profiles  string         // where profiles of sidecars are kept; empty: nowhere
+	rows      *regexp.Regexp // of the member group, which are measured
+	self      string         // this program, for its baselines
+	dir       string         // temporary, removed by close
 	quick     bool
 	rounds    int
 	load      float64 // the highest load average of a minute seen before a run

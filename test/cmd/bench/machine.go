@@ -93,14 +93,15 @@ func busyTime() time.Duration {
 
 const tick = 10 * time.Millisecond // USER_HZ, on every architecture that Go runs on
 
-// ourTime is the processor time so far of this process, which serves some of the fakes, and of
-// those it started that are not buried yet: the measured program and the servers it works with.
+// ourTime is the processor time so far of this process, which serves some of the fakes, and of all
+// that descend from it and are not buried yet: the measured program, the servers it works with and
+// what runs in the containers of nodes.
 func ourTime() (total time.Duration) {
-	total = cpuTime()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return 0
 	}
+	took, children := map[string]time.Duration{}, map[string][]string{}
 	for _, file := range stats {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -109,14 +110,21 @@ func ourTime() (total time.Duration) {
 		_, rest, _ := strings.Cut(string(text), ") ") // behind the name, which may contain anything
 		fields := strings.Fields(rest)
 		const parent, user, system = 1, 11, 12 // counted from the state
-		if len(fields) <= system || fields[parent] != strconv.Itoa(os.Getpid()) {
+		if len(fields) <= system {
 			continue
 		}
 		u, uerr := strconv.ParseInt(fields[user], 10, 64)
 		s, serr := strconv.ParseInt(fields[system], 10, 64)
 		if uerr == nil && serr == nil {
-			total += time.Duration(u+s) * tick
+			pid := filepath.Base(filepath.Dir(file))
+			took[pid] = time.Duration(u+s) * tick
+			children[fields[parent]] = append(children[fields[parent]], pid)
 		}
+	}
+	total = cpuTime()
+	for ours := children[strconv.Itoa(os.Getpid())]; len(ours) > 0; ours = ours[1:] {
+		total += took[ours[0]]
+		ours = append(ours, children[ours[0]]...)
 	}
 	return total
 }

@@ -1,9 +1,10 @@
 // Command bench measures how fast the product is and how much memory it takes, against the
 // targets the project has set itself, and writes docs/performance.md and its plot.
 //
-//	go run ./cmd/bench                      everything, about half an hour on two cores
+//	go run ./cmd/bench                      everything, about an hour on two cores
 //	go run ./cmd/bench -quick               a few minutes, small data: for development, not for judging
-//	go run ./cmd/bench -only full           one group: restore, memory, full or delta
+//	go run ./cmd/bench -only full           one group; -help lists them
+//	go run ./cmd/bench -only member -rows 'rejoin|bootstrap'
 //
 // Every figure is that of a child process. What a target is compared with (unpacking alone, a bare
 // program that reads, hashes, packs and writes) is measured in the same run, in turns with the
@@ -11,12 +12,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,11 +48,16 @@ func main() {
 func measureAll(ctx context.Context) error {
 	var (
 		etcdbrctl = flag.String("etcdbrctl", "../bin/etcdbrctl", "program to measure")
+		wrapper   = flag.String("wrapper", "", "etcd-wrapper to measure; empty: the one beside etcdbrctl")
+		operator  = flag.String("operator", "", "etcd-druid to measure; empty: the one beside etcdbrctl")
+		etcds     = flag.String("etcds", "", "how many Etcds the operator is measured with, such as 1000,2000,5000; the first is judged, the others are compared with it; empty: 1000")
 		out       = flag.String("out", "", "Markdown file to write, with the plot beside it; empty: only print")
 		dir       = flag.String("dir", os.TempDir(), "where data is kept while measuring; should be the disk that matters")
 		quick     = flag.Bool("quick", false, "small data and one round")
 		rounds    = flag.Int("rounds", 3, "how often each program runs, three times as often where it takes seconds; medians count")
+		profiles  = flag.String("profiles", "", "directory for profiles of the sidecars and the operator, which are a little slower then; empty: none")
 		only      = flag.String("only", "", "groups to measure, separated by commas: "+strings.Join(groupNames(), ", "))
+		rows      = flag.String("rows", "", "regular expression of what is measured of the group member: "+strings.Join(memberRows(), ", "))
 	)
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -61,6 +71,18 @@ func measureAll(ctx context.Context) error {
 	chosen, err := chooseGroups(*only)
 	if err != nil {
 		return err
+	}
+	b.wrapper = cmp.Or(*wrapper, filepath.Join(filepath.Dir(b.etcdbrctl), "etcd-wrapper"))
+	b.operator = cmp.Or(*operator, filepath.Join(filepath.Dir(b.etcdbrctl), "etcd-druid"))
+	if err := b.parseEtcds(*etcds); err != nil {
+		return err
+	}
+	b.profiles = *profiles
+	if b.rows, err = regexp.Compile(*rows); err != nil {
+		return fmt.Errorf("-rows: %w", err)
+	}
+	if !slices.ContainsFunc(memberRows(), b.rows.MatchString) {
+		return fmt.Errorf("-rows %q fits none of %s", *rows, strings.Join(memberRows(), ", "))
 	}
 	began := time.Now()
 	var rep report
@@ -100,6 +122,10 @@ var groups = []group{
 	{"full", "Full snapshots of a real etcd", measureFulls},
 	{"delta", "Producing deltas", measureDeltas},
 	{"stores", "Streams to and from object stores, and listings", measureStores},
+	{"member", "A member: etcd-wrapper and the sidecar", measureMembers},
+	{"latency", "Requests to one member and to three", measureLatency},
+	{"operator", "The operator, with many Etcds", measureOperators},
+	{"nodes", "The operator, on three nodes", measureNodes},
 	{"size", "The size of the program", measureSizes},
 }
 

@@ -45,6 +45,7 @@ func produce(_ context.Context, args []string) error {
 	defer f.Close()
 	src := bufio.NewReaderSize(f, 1<<20)
 	var total produced
+	packers := new(codec.Packers)
 	for {
 		events, err := readEvents(src)
 		if err == io.EOF {
@@ -55,7 +56,7 @@ func produce(_ context.Context, args []string) error {
 		}
 		runtime.GC() // what reading left behind is not to be collected on the producer's account
 		before := cpuTime()
-		n, err := packDelta(codec.Format(args[0]), events)
+		n, err := packDelta(codec.Format(args[0]), packers, events)
 		if err != nil {
 			return err
 		}
@@ -65,14 +66,14 @@ func produce(_ context.Context, args []string) error {
 	}
 }
 
-func packDelta(format codec.Format, events []*mvccpb.Event) (int64, error) {
+func packDelta(format codec.Format, packers *codec.Packers, events []*mvccpb.Event) (int64, error) {
 	if format == original {
 		var n counter
 		err := packOriginal(&n, events)
 		return int64(n), err
 	}
 	received := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	d, err := codec.NewDelta(codec.DeltaOptions{Format: format, Compression: snapshot.Gzip, MemoryLimit: 1 << 30})
+	d, err := codec.NewDelta(codec.DeltaOptions{Format: format, Compression: snapshot.Gzip, MemoryLimit: 1 << 30, Packers: packers})
 	if err != nil {
 		return 0, err
 	}

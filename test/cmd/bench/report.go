@@ -57,6 +57,14 @@ func (r *report) print(out io.Writer) {
 	}
 	w.Flush()
 	fmt.Fprintln(out)
+	for _, t := range r.tables() {
+		fmt.Fprintf(out, "%s\n\n", t.title)
+		for _, row := range append([][]string{t.head}, t.rows...) {
+			fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
+		}
+		w.Flush()
+		fmt.Fprintln(out)
+	}
 	for _, line := range r.remarks() {
 		fmt.Fprintln(out, line)
 	}
@@ -64,6 +72,13 @@ func (r *report) print(out io.Writer) {
 		fmt.Fprintln(out, "This was -quick: the data is too small to judge anything by.")
 	}
 	fmt.Fprintf(out, "%d of %d targets met in %s; load at the most %.1f on %d cores.\n", len(r.criteria())-r.missed(), len(r.criteria()), r.took.Round(time.Second), r.load, r.machine.cores)
+}
+
+func (r *report) tables() (all []table) {
+	for _, g := range r.groups {
+		all = append(all, g.tables...)
+	}
+	return all
 }
 
 func (r *report) remarks() (all []string) {
@@ -104,6 +119,20 @@ func (r *report) markdown(plot string) string {
 	for _, remark := range r.remarks() {
 		line("- %s", remark)
 	}
+	for _, t := range r.tables() {
+		line("")
+		line("## %s", t.title)
+		line("")
+		line("| %s |", strings.Join(t.head, " | "))
+		line("|%s", strings.Repeat(" --- |", len(t.head)))
+		for _, row := range t.rows {
+			line("| %s |", strings.Join(row, " | "))
+		}
+		if t.note != "" {
+			line("")
+			line("%s", t.note)
+		}
+	}
 	line("")
 	line("## The machine")
 	line("")
@@ -114,6 +143,9 @@ func (r *report) markdown(plot string) string {
 	line("")
 	line("Medians, of wall time with the least and the most; memory: the most of any round. Others is the share of all processors that anything else took meanwhile (not etcd and MinIO, which are part of the work); runs that lost more than %.0f %% to others do not count as long as there are quiet ones. Read and written are bytes passed to system calls, from the page cache or to it; mapped files are not among them.", 100*quietShare)
 	for _, g := range r.groups {
+		if len(g.programs) == 0 {
+			continue
+		}
 		line("")
 		line("### %s", g.title)
 		line("")
@@ -138,7 +170,7 @@ func verdicts(r *report) string {
 const method = `
 ## How it is measured
 
-` + "`make bench`" + ` builds everything and repeats all of this in about half an hour on two cores; it needs 45 GB of disk for a while. ` + "`cd test && go run ./cmd/bench -quick`" + ` takes a few minutes with small data, ` + "`-only`" + ` measures one group, ` + "`-dir`" + ` chooses the disk.
+` + "`make bench`" + ` builds everything and repeats all of this in about an hour on two cores; it needs 45 GB of disk for a while, and root for the nodes. ` + "`cd test && go run ./cmd/bench -quick`" + ` takes a few minutes with small data, ` + "`-only`" + ` measures one group, ` + "`-dir`" + ` chooses the disk.
 
 - Every program is a process of its own. Wall time is from its start to its end, for ` + "`snapshot`" + `, which would go on, to the line that says that the full and its manifest are stored. CPU time is user and system of the process, without etcd and MinIO. Anonymous memory is RssAnon, looked at every 10 ms; RSS contains mapped files, which the kernel takes back when it needs them.
 - What a limit is relative to is measured in the same run, in turns. Times are medians of the runs that others left in peace; where one of the two never was, the ratio is the median of the ratios of each round, and worth less. Files were just written, so all programs read from the page cache. Before each run everything dirty is written back.
@@ -147,5 +179,12 @@ const method = `
 - **JSON+gzip** deltas are packed by compress/gzip at its default level, as the original does. **gunzip** unpacks all of them with the library and the parallelism that a restore uses, and forgets the content.
 - The **bare program** reads the snapshot from etcd, takes its SHA-256, packs it on two cores in frames of 8 MiB with the same zstd settings, writes a file and syncs it.
 - The CPU time of making deltas is that of the encoder alone, with the events in memory.
+- Members are etcd-wrapper and ` + "`etcdbrctl server`" + ` as processes of one machine, with their default periods; CPU time is that of the one process within the time that was looked at. **etcd alone** is the same etcd without us, with the same limits, beside which everything was measured in turns: ready is a linearizable read, a rejoin goes from the removal of the lost member to the promoted one that serves. Writes of 1 KB go to 100 k keys, to one member, where etcd has the least to do for each, and to three; with three, the shares are those of the leader.
+- Writes stall while none of a client that knows all members is answered; four clients begin one every 10 ms and wait for none. An operation may stall them for as long as etcd alone does when its leader is killed.
+- Full validation is compared with reading the same files, whose pages the kernel was asked to forget before.
+- A stream has random bytes and a size that nobody was told. **The SDK alone** moves it as its documentation shows, with its default sizes and parallelism (azblob: blocks of 8 MiB, five at a time; its own default is one of 1 MiB), and does nothing else: no lock, no condition, no second look. Swift's client sends one segment after the other. The servers are test servers on the same machine and take most of the time. Google's listing is of pages that are made as they are asked for, because fake-gcs-server would need hours to take so many objects.
+- **The operator** is ` + "`etcd-druid`" + ` with its default settings, on a real API server with its etcd and controller manager but without nodes, so that pods stay pending. Each Etcd has three members and a store; all are created before the operator starts. They are made when every one reports Create Succeeded; the CPU time goes on until all pods are there and known. **A bare client** creates the very same objects afterwards on an API server of its own, with the operator's limits of requests, as many Etcds at the same time, and no other request. Then volumes are bound, and every member renews its Lease every 10 s and writes its EtcdMember as often as an idle sidecar does; once nothing is left to do, the operator is looked at for two minutes. Its requests are those of the API server's audit log, without watches that go on. Memory is RSS, at the most since its start. ` + "`-etcds=1000,2000,5000`" + ` tells whether it stays linear.
+- **On three nodes** are the containers of a real Kubernetes on one machine: kubelets, volumes, DNS, and the operator beside them with its default settings. Ready is what the kubelet says of the pods, the Etcd created or the pod deleted at the beginning. **Three bare etcds** in a StatefulSet, on the same nodes in turns, take what pods and elections take by themselves; their pods are replaced one after the other, the leader's last. After each stage all members vote and answer with what was written before.
+- **Requests with a network between members** go to etcd-wrapper and its sidecar without backups. Members reach each other through proxies alone, which hold back each piece in both directions for as long as the network would; clients do not. Every answer is compared with what was written, and every acknowledged write is looked for.
 - Events per second are over the whole restore, the start of the program and the full included.
 `

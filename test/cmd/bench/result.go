@@ -16,7 +16,23 @@ type measured struct {
 type result struct {
 	criteria []criterion
 	programs []*measured
+	tables   []table
 	remarks  []string
+}
+
+// table is what is reported without being held against a target.
+type table struct {
+	title string
+	head  []string
+	rows  [][]string
+	note  string
+}
+
+func (r *result) add(o *result) {
+	r.criteria = append(r.criteria, o.criteria...)
+	r.programs = append(r.programs, o.programs...)
+	r.tables = append(r.tables, o.tables...)
+	r.remarks = append(r.remarks, o.remarks...)
 }
 
 // criterion is a line of the table of targets.
@@ -47,7 +63,10 @@ func (c criterion) met() bool {
 
 // used is how much of what is allowed is used up: 1 is just within, more is a miss.
 func (c criterion) used() float64 {
-	if c.bound == atMost {
+	switch {
+	case c.limit == 0: // nothing is allowed
+		return c.value
+	case c.bound == atMost:
 		return c.value / c.limit
 	}
 	return c.limit / max(c.value, 1e-9)
@@ -82,6 +101,8 @@ func amount(v float64, unit string) string {
 	switch {
 	case unit == "x":
 		return fmt.Sprintf("%.2f x", v)
+	case unit == "%" || unit == "s":
+		return fmt.Sprintf("%.2f %s", v, unit)
 	case v >= 10_000:
 		return fmt.Sprintf("%.0f k %s", v/1000, unit)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	gcsdk "cloud.google.com/go/storage"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -62,7 +63,7 @@ func (r remote) ossClient() *osssdk.Client {
 }
 
 func (r remote) swiftClient() *swiftsdk.Connection {
-	return &swiftsdk.Connection{AuthVersion: 1, AuthUrl: r.Endpoint, UserName: r.User, ApiKey: r.Key, Transport: r.transport()}
+	return &swiftsdk.Connection{AuthVersion: 1, AuthUrl: r.Endpoint, UserName: r.User, ApiKey: r.Key, Transport: r.transport(), Timeout: 10 * time.Minute}
 }
 
 func (r remote) sdkUpload(ctx context.Context, key string, body io.Reader) error {

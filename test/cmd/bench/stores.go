@@ -110,6 +110,10 @@ func (r remote) put(ctx context.Context, key string, size int64) error {
 
 // fill stores small objects named as snapshots are.
 func (r remote) fill(ctx context.Context, count int) error {
+	if r.fillWith != nil {
+		r.fillWith(count)
+		return nil
+	}
 	s, err := r.open(ctx)
 	if err != nil {
 		return err
@@ -119,8 +123,7 @@ func (r remote) fill(ctx context.Context, count int) error {
 	g.SetLimit(16)
 	for i := range count {
 		g.Go(func() error {
-			key := fmt.Sprintf("ns--uid/etcd-main/v2/Incr-%08d-%08d-%d.zst", i*100+1, i*100+100, 1_700_000_000+i)
-			_, err := s.Put(ctx, key, strings.NewReader("x"), store.PutOptions{})
+			_, err := s.Put(ctx, smallKey(int64(i)), strings.NewReader("x"), store.PutOptions{})
 			return err
 		})
 	}
@@ -154,13 +157,15 @@ func startGCS(ctx context.Context) (streams, listing remote, stop func() error, 
 		return remote{}, remote{}, nil, err
 	}
 	r := remote{Provider: "GCS", Endpoint: g.Endpoint, CA: g.CA.PEM, Bucket: "streams"}
-	l := r.beside("listing")
-	for _, bucket := range []string{r.Bucket, l.Bucket} {
-		if err := g.CreateBucket(ctx, bucket, stores.GCSBucket{}); err != nil {
-			return r, l, nil, errors.Join(err, g.Stop())
-		}
+	if err := g.CreateBucket(ctx, r.Bucket, stores.GCSBucket{}); err != nil {
+		return r, remote{}, nil, errors.Join(err, g.Stop())
 	}
-	return r, l, g.Stop, nil
+	l, err := startListed()
+	if err != nil {
+		return r, remote{}, nil, errors.Join(err, g.Stop())
+	}
+	listing = remote{Provider: "GCS", Endpoint: l.URL, CA: l.ca.PEM, Bucket: "listing", fillWith: func(n int) { l.count.Store(int64(n)) }}
+	return r, listing, func() error { l.Close(); return g.Stop() }, nil
 }
 
 func startAzure(ctx context.Context) (streams, listing remote, stop func() error, err error) {
@@ -188,7 +193,7 @@ func startAzure(ctx context.Context) (streams, listing remote, stop func() error
 }
 
 func startSwift(ctx context.Context) (streams, listing remote, stop func() error, err error) {
-	c, err := stores.StartCeph(ctx, stores.CephOptions{})
+	c, err := stores.StartCeph(ctx, stores.CephOptions{Bytes: 10 << 30}) // two streams at a time
 	if err != nil {
 		return remote{}, remote{}, nil, err
 	}

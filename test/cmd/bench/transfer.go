@@ -27,6 +27,8 @@ type remote struct {
 	Region   string
 	User     string
 	Key      string
+
+	fillWith func(count int) // instead of storing objects
 }
 
 func (r remote) String() string {

@@ -198,7 +198,7 @@ func TestBlocksOfACanceledPutStayInvisibleAndAreInNobodysWay(t *testing.T) {
 type until func() bool
 
 func (u until) Read([]byte) (int, error) {
-	for end := time.Now().Add(30 * time.Second); !u(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !u(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			return 0, errors.New("it never came true")
 		}

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// powerless is an assertion, and a token, of somebody who is known and may do nothing.
+const powerless = "powerless"
+
 // authority answers as the host of tokens does, for clients with a workload identity: any
 // assertion that is not empty is given Options.Token. It returns false for other requests.
 //
@@ -25,6 +28,9 @@ func (s *Shim) authority(w http.ResponseWriter, r *http.Request) bool {
 			"issuer": base + "/v2.0", "authorization_endpoint": base + "/oauth2/v2.0/authorize", "token_endpoint": base + "/oauth2/v2.0/token",
 		})
 	case "oauth2/v2.0/token":
+		if r.FormValue("client_assertion") == powerless {
+			return answer(http.StatusOK, map[string]any{"token_type": "Bearer", "expires_in": 3600, "access_token": powerless})
+		}
 		if s.opts.Token == "" || r.FormValue("client_assertion") == "" {
 			return answer(http.StatusUnauthorized, map[string]any{"error": "invalid_client", "error_description": "AADSTS700016: the client is not known"})
 		}

@@ -76,6 +76,25 @@ func (s *Shim) create(r *http.Request, name string, versionLevel bool) error {
 	return nil
 }
 
+// remove removes a container, and what keeps its previous versions. The caller holds mu.
+func (s *Shim) remove(r *http.Request, name string) error {
+	for _, n := range []string{name, aside(name)} {
+		if s.containers[n] == nil {
+			continue
+		}
+		resp, err := s.ask(r, http.MethodDelete, n, "", map[string][]string{"restype": {"container"}}, http.Header{"X-Ms-Version": {"2021-12-02"}}, nil, 0)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode >= 300 {
+			return fmt.Errorf("remove the container %s: %s", n, resp.Status)
+		}
+		delete(s.containers, n)
+	}
+	return nil
+}
+
 // entry is one version in a listing [list].
 type entry struct {
 	XMLName    xml.Name `xml:"Blob"`

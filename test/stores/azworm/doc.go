@@ -12,6 +12,7 @@
 //	[versioning] learn.microsoft.com/azure/storage/blobs/versioning-overview
 //	[codes]      learn.microsoft.com/rest/api/storageservices/blob-service-error-codes
 //	[sharedkey]  learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+//	[rbac]       learn.microsoft.com/azure/role-based-access-control/troubleshooting
 //	[list]       learn.microsoft.com/rest/api/storageservices/list-blobs
 //
 // Time can be moved forward, and the Date of answers moves with it. Versions are kept for the

@@ -35,6 +35,7 @@ func newManagement(s *Shim) *management {
 		containers: armfake.NewBlobContainersServerTransport(&armfake.BlobContainersServer{
 			Create:                           s.armCreate,
 			Get:                              s.armGet,
+			Delete:                           s.armDelete,
 			CreateOrUpdateImmutabilityPolicy: s.armPutPolicy,
 			GetImmutabilityPolicy:            s.armGetPolicy,
 			LockImmutabilityPolicy:           s.armLock,
@@ -50,6 +51,10 @@ func newManagement(s *Shim) *management {
 
 // ServeHTTP tells the fakes which operation a request is, as the SDK does within a process.
 func (m *management) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") == "Bearer "+powerless {
+		failed(w, http.StatusForbidden, "AuthorizationFailed") // [rbac]
+		return
+	}
 	if token := m.shim.opts.Token; token == "" || r.Header.Get("Authorization") != "Bearer "+token {
 		failed(w, http.StatusUnauthorized, "InvalidAuthenticationToken")
 		return
@@ -95,6 +100,8 @@ func (m *management) operation(r *http.Request) (string, server) {
 		return "BlobServicesClient.GetServiceProperties", m.services
 	case len(parts) == 5 && get:
 		return "BlobContainersClient.Get", m.containers
+	case len(parts) == 5 && r.Method == http.MethodDelete:
+		return "BlobContainersClient.Delete", m.containers
 	case len(parts) == 5 && put:
 		return "BlobContainersClient.Create", m.containers
 	case last == "setLegalHold":
@@ -167,11 +174,35 @@ func stale(c *containerState, etag string, e *azfake.ErrorResponder) bool {
 func (s *Shim) armCreate(ctx context.Context, _, _, name string, body armstorage.BlobContainer, _ *armstorage.BlobContainersClientCreateOptions) (resp azfake.Responder[armstorage.BlobContainersClientCreateResponse], e azfake.ErrorResponder) {
 	versionLevel := body.ContainerProperties != nil && body.ContainerProperties.ImmutableStorageWithVersioning != nil &&
 		body.ContainerProperties.ImmutableStorageWithVersioning.Enabled != nil && *body.ContainerProperties.ImmutableStorageWithVersioning.Enabled
+	if c := s.containers[name]; c != nil {
+		e.SetResponseError(http.StatusConflict, "ContainerAlreadyExists") // [codes]; the API may answer 200 as well
+		return
+	}
 	if err := s.create((&http.Request{}).WithContext(ctx), name, versionLevel); err != nil {
 		e.SetError(err)
 		return
 	}
 	resp.SetResponse(http.StatusCreated, armstorage.BlobContainersClientCreateResponse{BlobContainer: body}, nil)
+	return
+}
+
+// armDelete removes a container with all that is in it, unless a policy that is locked, version-level
+// immutability or a legal hold protects what it holds [container], [version], [hold].
+func (s *Shim) armDelete(ctx context.Context, _, _, name string, _ *armstorage.BlobContainersClientDeleteOptions) (resp azfake.Responder[armstorage.BlobContainersClientDeleteResponse], e azfake.ErrorResponder) {
+	c := s.found(name, &e)
+	if c == nil {
+		return
+	}
+	protects := len(c.holds) > 0 || c.versionLevel || c.policy != nil && c.policy.locked
+	if protects && len(c.blobs) > 0 {
+		e.SetResponseError(http.StatusConflict, "ContainerProtectedFromDeletion")
+		return
+	}
+	if err := s.remove((&http.Request{}).WithContext(ctx), name); err != nil {
+		e.SetError(err)
+		return
+	}
+	resp.SetResponse(http.StatusOK, armstorage.BlobContainersClientDeleteResponse{}, nil)
 	return
 }
 

@@ -127,6 +127,8 @@ func needs(r *http.Request) string {
 		return "storage.objects.list"
 	case strings.HasPrefix(rest, "o/"):
 		return "storage.objects." + map[string]string{http.MethodGet: "get", http.MethodPatch: "update", http.MethodDelete: "delete"}[r.Method]
+	case path == "/storage/v1/b" && r.Method == http.MethodGet:
+		return "storage.buckets.list"
 	case r.Method == http.MethodGet:
 		return "storage.buckets.get"
 	case r.Method == http.MethodDelete:

@@ -17,6 +17,7 @@ import (
 // so that every generation's bytes can be had; which of them exist is decided here.
 type bucket struct {
 	name           string
+	project        string
 	metageneration int64
 	created        time.Time
 	versioned      bool
@@ -38,10 +39,14 @@ const (
 
 func (s *Shim) serveBuckets(w http.ResponseWriter, r *http.Request, body []byte) {
 	if r.Method != http.MethodPost {
+		// Page "Buckets: list": those of one project, whose names begin with the prefix.
+		q := r.URL.Query()
 		s.mu.Lock()
 		var items []fields
 		for _, b := range s.buckets {
-			items = append(items, b.describe())
+			if b.project == q.Get("project") && strings.HasPrefix(b.name, q.Get("prefix")) {
+				items = append(items, b.describe())
+			}
 		}
 		s.mu.Unlock()
 		s.answer(w, fields{"kind": "storage#buckets", "items": items})
@@ -53,20 +58,27 @@ func (s *Shim) serveBuckets(w http.ResponseWriter, r *http.Request, body []byte)
 		return
 	}
 	s.mu.Lock()
-	made, refused := s.createBucket(req, r.URL.Query().Get("enableObjectRetention") == "true")
+	made, refused := s.createBucket(req, r.URL.Query().Get("project"), r.URL.Query().Get("enableObjectRetention") == "true")
 	s.mu.Unlock()
 	s.reply(w, made, refused)
 }
 
-func (s *Shim) createBucket(req fields, objectLock bool) (fields, *fault) {
+func (s *Shim) createBucket(req fields, project string, objectLock bool) (fields, *fault) {
 	name, _ := req["name"].(string)
 	if name == "" {
 		return nil, &fault{http.StatusBadRequest, "required", "Required"}
 	}
+	if project == "" {
+		return nil, &fault{http.StatusBadRequest, "required", "Required parameter: project"}
+	}
+	// Page "HTTP status and error codes for JSON", 409 conflict: names are of all projects.
+	if b := s.buckets[name]; b != nil && b.project != project {
+		return nil, &fault{http.StatusConflict, "conflict", "The requested bucket name is not available. The bucket namespace is shared by all users of the system. Please select a different name and try again."}
+	}
 	if s.buckets[name] != nil {
 		return nil, &fault{http.StatusConflict, "conflict", "Your previous request to create the named bucket succeeded and you already own it."}
 	}
-	b := &bucket{name: name, created: s.now(), objectLock: objectLock, other: fields{}, objects: map[string][]*version{}}
+	b := &bucket{name: name, project: project, created: s.now(), objectLock: objectLock, other: fields{}, objects: map[string][]*version{}}
 	if refused := b.set(req, s.now()); refused != nil {
 		return nil, refused
 	}

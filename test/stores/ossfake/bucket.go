@@ -4,12 +4,16 @@ import (
 	"encoding/xml"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
 // bucket holds versions of keys, newest first.
 type bucket struct {
+	owner      string // an access key ID
 	versioning string // "", Enabled or Suspended
+	lifecycle  []byte // as it was sent; nil: none
 	worm       *worm
 	objects    map[string][]*version
 	uploads    map[string]*upload
@@ -43,11 +47,14 @@ func immutable() error {
 }
 
 func (x *exchange) serveBucket() (int, any, error) {
+	if x.bucket == "" && x.r.Method == http.MethodGet {
+		return x.listBuckets()
+	}
 	if x.r.Method == http.MethodPut && len(x.query) == 0 {
 		if x.s.buckets[x.bucket] != nil {
 			return 0, nil, refuse(http.StatusConflict, "BucketAlreadyExists", "The requested bucket name is not available.")
 		}
-		x.s.buckets[x.bucket] = &bucket{objects: map[string][]*version{}, uploads: map[string]*upload{}}
+		x.s.buckets[x.bucket] = &bucket{owner: x.who, objects: map[string][]*version{}, uploads: map[string]*upload{}}
 		return http.StatusOK, nil, nil
 	}
 	b, err := x.find()
@@ -55,6 +62,15 @@ func (x *exchange) serveBucket() (int, any, error) {
 		return 0, nil, err
 	}
 	switch method := x.r.Method; {
+	case x.has("bucketInfo") && method == http.MethodGet:
+		// developer-reference/getbucketinfo
+		return http.StatusOK, struct {
+			XMLName xml.Name `xml:"BucketInfo"`
+			Name    string   `xml:"Bucket>Name"`
+			Owner   string   `xml:"Bucket>Owner>ID"`
+		}{Name: x.bucket, Owner: b.owner}, nil
+	case x.has("lifecycle"):
+		return x.serveLifecycle(b)
 	case x.has("versioning"):
 		return x.serveVersioning(b)
 	case x.has("worm"), x.has("wormId"):
@@ -69,6 +85,48 @@ func (x *exchange) serveBucket() (int, any, error) {
 		}
 		delete(x.s.buckets, x.bucket)
 		return http.StatusNoContent, nil, nil
+	}
+	return 0, nil, notImplemented(x)
+}
+
+// listBuckets: developer-reference/listbuckets: those of whoever asks.
+func (x *exchange) listBuckets() (int, any, error) {
+	type entry struct{ Name string }
+	answer := struct {
+		XMLName xml.Name `xml:"ListAllMyBucketsResult"`
+		Owner   string   `xml:"Owner>DisplayName"`
+		Buckets []entry  `xml:"Buckets>Bucket"`
+	}{Owner: x.who}
+	for name, b := range x.s.buckets {
+		if b.owner == x.who && strings.HasPrefix(name, x.query["prefix"]) {
+			answer.Buckets = append(answer.Buckets, entry{name})
+		}
+	}
+	slices.SortFunc(answer.Buckets, func(a, b entry) int { return strings.Compare(a.Name, b.Name) })
+	return http.StatusOK, answer, nil
+}
+
+// serveLifecycle: developer-reference/putbucketlifecycle, which replaces all rules, and getbucketlifecycle.
+func (x *exchange) serveLifecycle(b *bucket) (int, any, error) {
+	switch x.r.Method {
+	case http.MethodGet:
+		if b.lifecycle == nil {
+			return 0, nil, refuse(http.StatusNotFound, "NoSuchLifecycle", "No Row found in Lifecycle Table.")
+		}
+		return http.StatusOK, b.lifecycle, nil
+	case http.MethodPut:
+		var c struct {
+			XMLName xml.Name `xml:"LifecycleConfiguration"`
+			Rule    []struct{ ID, Status string }
+		}
+		if err := x.parse(&c); err != nil {
+			return 0, nil, err
+		}
+		if x.r.Header.Get("Content-MD5") == "" || len(c.Rule) == 0 {
+			return 0, nil, refuse(http.StatusBadRequest, "MalformedXML", "The XML you provided was not well-formed.")
+		}
+		b.lifecycle = slices.Clone(x.body)
+		return http.StatusOK, nil, nil
 	}
 	return 0, nil, notImplemented(x)
 }

@@ -27,6 +27,7 @@ type Running struct {
 	CA              *stores.CA
 	AccessKeyID     string
 	AccessKeySecret string
+	OtherKeyID      string // of somebody with buckets of his own; the secret is the same
 
 	http *http.Server
 	done chan error
@@ -47,7 +48,8 @@ func Start(o Options) (*Running, error) {
 		}
 	}
 	r := &Running{CA: o.CA, AccessKeyID: "LTAI" + rand.Text(), AccessKeySecret: rand.Text(), done: make(chan error, 1)}
-	r.Server = New(r.AccessKeyID)
+	r.OtherKeyID = "LTAI" + rand.Text()
+	r.Server = New(r.AccessKeyID, r.OtherKeyID)
 	conf, err := o.CA.ServerTLS(o.Host, "127.0.0.1", "localhost")
 	if err != nil {
 		return nil, err
@@ -71,6 +73,31 @@ func (r *Running) Stop() error {
 		err = errors.Join(err, served)
 	}
 	return err
+}
+
+// LockedUntil is when the policy of a bucket, if it stands, no longer protects the newest version of a key.
+func (s *Server) LockedUntil(name, key string) (time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.buckets[name]
+	if b == nil || len(b.objects[key]) == 0 || !b.worm.stands(s.now()) {
+		return time.Time{}, fmt.Errorf("%s in %s is not there, or not locked", key, name)
+	}
+	return b.objects[key][0].modified.Add(time.Duration(b.worm.days) * day), nil
+}
+
+// Lifecycle is what the lifecycle rules of a bucket were set to; SetLifecycle sets them.
+func (s *Server) Lifecycle(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.buckets[name].lifecycle)
+}
+
+// SetLifecycle sets the lifecycle rules of a bucket.
+func (s *Server) SetLifecycle(name, rules string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buckets[name].lifecycle = []byte(rules)
 }
 
 // Kind is a kind of bucket.
@@ -100,7 +127,7 @@ func (s *Server) CreateBucket(name string, kind Kind, days int) error {
 	case days < 1 || days > 25550:
 		return fmt.Errorf("bucket %s: the days of a retention policy are from 1 to 25550", name)
 	}
-	b := &bucket{objects: map[string][]*version{}, uploads: map[string]*upload{}}
+	b := &bucket{owner: s.keys[0], objects: map[string][]*version{}, uploads: map[string]*upload{}}
 	if kind == Versioned || kind == VersionedLocked {
 		b.versioning = "Enabled"
 	}

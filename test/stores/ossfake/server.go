@@ -73,6 +73,7 @@ type exchange struct {
 	query  map[string]string
 	bucket string
 	key    string
+	who    string // the access key ID
 	now    time.Time
 }
 
@@ -186,6 +187,7 @@ func (x *exchange) authenticate() error {
 	case !slices.Contains(x.s.keys, id):
 		return refuse(http.StatusForbidden, "InvalidAccessKeyId", "The OSS Access Key Id you provided does not exist in our records.")
 	}
+	x.who = id
 	return nil
 }
 
@@ -193,6 +195,9 @@ func (x *exchange) find() (*bucket, error) {
 	b := x.s.buckets[x.bucket]
 	if b == nil {
 		return nil, refuse(http.StatusNotFound, "NoSuchBucket", "The specified bucket does not exist.")
+	}
+	if b.owner != x.who { // 0003-00000001; bucket policies are not known here
+		return nil, refuse(http.StatusForbidden, "AccessDenied", "The bucket you access does not belong to you.")
 	}
 	return b, nil
 }

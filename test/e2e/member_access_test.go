@@ -1,0 +1,303 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/test/members"
+	"druid.internal/druid/test/stores"
+)
+
+// caller is somebody who calls the interfaces of a member.
+type caller struct {
+	tls   *tls.Config
+	token string
+}
+
+// call returns the status of an answer, 0 if there was none, and its Allow header and text.
+func (c caller) call(t *testing.T, method, url string) (code int, allow, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), waitAtMost)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: c.tls, DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return 0, "", err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return 0, "", err.Error()
+	}
+	return resp.StatusCode, strings.Join(resp.Header.Values("Allow"), ", "), string(b)
+}
+
+// TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds goes over the whole interface of sidecars and
+// wrappers with TLS everywhere.
+func TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds(t *testing.T) {
+	c := enlist(t, members.Options{Members: 1, TLS: members.Everywhere}, "")
+	c.start()
+	c.await("the sidecar has found its etcd", func(ctx context.Context) error {
+		_, err := c.BackupLeader(ctx)
+		return err
+	})
+	m := c.Members()[0]
+	ours := c.HTTPS()
+	bare := &tls.Config{RootCAs: ours.RootCAs, MinVersion: tls.VersionTLS12}
+	strange := strangersTLS(t, ours.RootCAs)
+	refused := map[string]caller{
+		"nothing":                                {tls: bare},
+		"a wrong token":                          {tls: bare, token: "guessed"},
+		"an empty certificate of a stranger":     {tls: strange},
+		"a stranger's certificate and no token":  {tls: strange, token: ""},
+		"a stranger's certificate, wrong token":  {tls: strange, token: "guessed"},
+		"the beginning of the token":             {tls: bare, token: c.Token()[:len(c.Token())-1]},
+		"a certificate for etcd, not for others": {tls: c.EtcdTLS()},
+	}
+	known := map[string]caller{"our certificate": {tls: ours}, "the token": {tls: bare, token: c.Token()}}
+
+	type endpoint struct {
+		url     string
+		methods []string
+		open    bool
+	}
+	endpoints := []endpoint{
+		{m.WrapperURL() + "/readyz", []string{http.MethodGet, http.MethodHead}, true},
+		{m.WrapperURL() + "/livez", []string{http.MethodGet, http.MethodHead}, true},
+		{m.WrapperURL() + "/stop", []string{http.MethodPost}, false},
+		{m.WrapperURL() + "/restart", []string{http.MethodPost}, false},
+	}
+	for _, r := range agentapi.Routes() {
+		if r.Path == agentapi.Profiles {
+			continue // is not there unless it is switched on
+		}
+		endpoints = append(endpoints, endpoint{m.SidecarURL() + r.Path, r.Methods, r.Access == agentapi.Open})
+	}
+	starts := m.EtcdLife().Starts
+	for _, e := range endpoints {
+		for _, method := range e.methods {
+			for who, caller := range refused {
+				code, _, text := caller.call(t, method, e.url)
+				// A stranger's certificate may be refused before anything is asked.
+				denied := code == http.StatusUnauthorized || code == http.StatusForbidden || code == 0 && caller.tls != bare
+				if e.open && code != http.StatusOK && code != 0 || !e.open && !denied {
+					t.Errorf("%s %s with %s: %d %s", method, e.url, who, code, text)
+				}
+				if strings.Contains(text, c.Token()) {
+					t.Errorf("%s %s with %s tells the token", method, e.url, who)
+				}
+			}
+		}
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+			if slices.Contains(e.methods, method) {
+				continue
+			}
+			for who, caller := range known {
+				if code, allow, _ := caller.call(t, method, e.url); code != http.StatusMethodNotAllowed || !strings.Contains(allow, e.methods[0]) {
+					t.Errorf("%s %s with %s: %d, allowed %q; want 405 and %q", method, e.url, who, code, allow, e.methods)
+				}
+			}
+		}
+	}
+	if got := m.EtcdLife().Starts; got != starts {
+		t.Errorf("etcd was started %d times, it had been %d: somebody stopped it who may not", got, starts)
+	}
+	// Who is known may do everything.
+	for _, e := range endpoints {
+		if strings.HasSuffix(e.url, "/stop") || strings.HasSuffix(e.url, "/restart") {
+			continue
+		}
+		for who, caller := range known {
+			if code, _, text := caller.call(t, e.methods[0], e.url); code/100 != 2 && code != http.StatusConflict {
+				t.Errorf("%s %s with %s: %d %s", e.methods[0], e.url, who, code, text)
+			}
+		}
+	}
+	for who, caller := range known {
+		if code, _, _ := caller.call(t, http.MethodGet, m.SidecarURL()+"/no/such/path"); code != http.StatusNotFound {
+			t.Errorf("a path that there is not, with %s: %d, want 404", who, code)
+		}
+		before := m.EtcdLife()
+		if code, _, text := caller.call(t, http.MethodPost, m.WrapperURL()+"/stop"); code/100 != 2 {
+			t.Errorf("/stop with %s: %d %s", who, code, text)
+		}
+		c.await("etcd is stopped and started again", func(context.Context) error {
+			if m.EtcdLife().Starts == before.Starts {
+				return errors.New("it was not")
+			}
+			return nil
+		})
+		c.ready()
+	}
+}
+
+// strangersTLS shows a certificate of authorities that nobody trusts.
+func strangersTLS(t *testing.T, roots *x509.CertPool) *tls.Config {
+	t.Helper()
+	ca, err := stores.NewCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := ca.ServerTLS("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{RootCAs: roots, Certificates: conf.Certificates, MinVersion: tls.VersionTLS12}
+}
+
+// TestEtcdRefusesClientsAndPeersWithoutACertificate of the right authority.
+func TestEtcdRefusesClientsAndPeersWithoutACertificate(t *testing.T) {
+	c := enlist(t, members.Options{Members: 1, TLS: members.Everywhere}, "")
+	c.start()
+	m := c.Members()[0]
+	for who, conf := range map[string]*tls.Config{
+		"no certificate":            {RootCAs: c.EtcdTLS().RootCAs, MinVersion: tls.VersionTLS12},
+		"a stranger's":              strangersTLS(t, c.EtcdTLS().RootCAs),
+		"that of a backup's caller": {RootCAs: c.EtcdTLS().RootCAs, GetClientCertificate: c.HTTPS().GetClientCertificate, MinVersion: tls.VersionTLS12},
+	} {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.ClientURL()}, TLS: conf, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		if _, err := client.Get(ctx, "/"); err == nil {
+			t.Errorf("etcd serves a client with %s", who)
+		}
+		cancel()
+		client.Close()
+		if code, _, _ := (caller{tls: &tls.Config{InsecureSkipVerify: true, Certificates: conf.Certificates}}).call(t, http.MethodGet, m.PeerURL()+"/members"); code != 0 {
+			t.Errorf("etcd answers a peer with %s: %d", who, code)
+		}
+	}
+}
+
+// TestCertificatesAndTokenAreExchangedWithoutARestart looks at what every server shows.
+func TestCertificatesAndTokenAreExchangedWithoutARestart(t *testing.T) {
+	c := enlist(t, members.Options{Members: 3, TLS: members.Everywhere}, "")
+	c.start()
+	s := c.work(0)
+	before := shown(t, c)
+	lives := map[string][2]int{}
+	for _, m := range c.Members() {
+		lives[m.Name] = [2]int{m.EtcdLife().Starts, m.SidecarLife().Starts}
+	}
+	old := c.Token()
+	c.must(c.RotateCertificates())
+	c.await("every server shows another certificate", func(context.Context) error {
+		for where, serial := range shown(t, c) {
+			if serial == before[where] {
+				return fmt.Errorf("%s still shows the old one", where)
+			}
+		}
+		return nil
+	})
+	finish, err := c.RotateToken()
+	c.must(err)
+	c.await("the new token opens", func(ctx context.Context) error { return each(c, ctx, opens(t, c, c.Token())) })
+	c.must(finish())
+	c.await("the old token no longer does", func(ctx context.Context) error {
+		return each(c, ctx, func(m *members.Member) error {
+			if err := opens(t, c, old)(m); err == nil {
+				return errors.New(m.Name + " takes it")
+			}
+			return nil
+		})
+	})
+	c.await("the clients go on", worked(s, 2000))
+	for _, m := range c.Members() {
+		if got := [2]int{m.EtcdLife().Starts, m.SidecarLife().Starts}; got != lives[m.Name] {
+			t.Errorf("%s was started anew: %v, want %v", m.Name, got, lives[m.Name])
+		}
+	}
+	// Peers and sidecars meet again with what they have now.
+	leader := c.leader()
+	leader.Crash()
+	leader.Start()
+	c.ready()
+	s.end()
+	c.proves()
+}
+
+func each(c *crew, ctx context.Context, do func(*members.Member) error) error {
+	for _, m := range c.Members() {
+		if err := do(m); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// opens calls what needs a token, with nothing else.
+func opens(t *testing.T, c *crew, token string) func(*members.Member) error {
+	return func(m *members.Member) error {
+		code, _, text := caller{tls: &tls.Config{RootCAs: c.HTTPS().RootCAs}, token: token}.call(t, http.MethodGet, m.SidecarURL()+agentapi.MemberPath)
+		if code != http.StatusOK {
+			return fmt.Errorf("%s: %d %s", m.Name, code, text)
+		}
+		return nil
+	}
+}
+
+// shown are the serial numbers of the certificates of all servers.
+func shown(t *testing.T, c *crew) map[string]string {
+	t.Helper()
+	serials := map[string]string{}
+	for _, m := range c.Members() {
+		for what, url := range map[string]string{"client": m.ClientURL(), "peer": m.PeerURL(), "sidecar": m.SidecarURL(), "wrapper": m.WrapperURL()} {
+			conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true})
+			if err != nil {
+				t.Fatalf("%s of %s: %v", what, m.Name, err)
+			}
+			serials[m.Name+" "+what] = conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+			conn.Close()
+		}
+	}
+	return serials
+}
+
+// TestPeersTurnToTLSAndBack changes the scheme of the peers in the configuration, there and back.
+func TestPeersTurnToTLSAndBack(t *testing.T) {
+	c := enlist(t, members.Options{Members: 3}, "")
+	c.start()
+	s := c.work(0)
+	for _, to := range []members.TLS{{Peer: true}, {}} {
+		c.must(c.Secure(to))
+		c.await("all peers have their new addresses", func(ctx context.Context) error {
+			r, err := c.client.MemberList(ctx)
+			if err != nil {
+				return err
+			}
+			for _, listed := range r.Members {
+				for _, m := range c.Members() {
+					if m.Name == listed.Name && !slices.Equal(listed.PeerURLs, []string{m.PeerURL()}) {
+						return fmt.Errorf("%s is at %q, want %s", m.Name, listed.PeerURLs, m.PeerURL())
+					}
+				}
+			}
+			return nil
+		})
+		c.ready()
+		c.await("the clients go on", worked(s, 2000))
+	}
+	s.end()
+	c.proves()
+}

@@ -1,0 +1,119 @@
+// Package journeys_test goes whole journeys with the operator as it is shipped: installed by its Helm
+// chart on a Kubernetes with real nodes, with backups in a real store. Each journey makes an Etcd of its
+// own and checks what a stranger would read in its status. At the end, what was asked of the API
+// server is compared with the rights that the chart gives.
+//
+// It is what `make e2e` runs; -focus names the journeys to go, all by default. -kubeconfig takes a
+// cluster that is there already. `make test` leaves it out.
+package journeys_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	focus      = flag.String("focus", "", "names of journeys, with commas; empty: all")
+	kubeconfig = flag.String("kubeconfig", "", "file of a Kubernetes that is there already and whose pods and Services can be reached from here; empty: one of our own")
+	host       = flag.String("host", "", "with -kubeconfig: an address of this machine that pods reach; the store listens there")
+	firstImage = flag.String("image", "", "with -kubeconfig: the image, which its nodes can pull")
+	nextImage  = flag.String("next-image", "", "with -kubeconfig: another name of it, to which is upgraded")
+)
+
+// A journey is one way through the operator.
+type journey struct {
+	name string
+	// machines: it does something to the machines or disks, so the cluster must be ours.
+	machines bool
+	do       func(*testing.T, *site)
+}
+
+// all are the journeys in their order.
+var all = []journey{
+	{"protection", false, protection},
+	{"rollout", false, rollout},
+	{"scale", false, scale},
+	{"eviction", false, eviction},
+	{"tls", false, switchTLS},
+	{"full-volume", true, fullVolume},
+	{"readonly-volume", true, readOnlyVolume},
+	{"copy", false, copyBackups},
+	{"upgrade", false, upgrade},
+	{"uninstall", false, uninstall}, // the last: what an operator watched is known when it ended
+}
+
+func TestJourneys(t *testing.T) {
+	chosen, err := choose(all, *focus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t)
+	for _, j := range chosen {
+		t.Run(j.name, func(t *testing.T) {
+			if j.machines && !s.ours {
+				t.Skip("it takes the machines of the cluster, which are somebody else's")
+			}
+			begun := time.Now()
+			t.Cleanup(func() {
+				if t.Failed() {
+					s.KeepBundle(t, "")
+				}
+				t.Logf("%s took %s", j.name, time.Since(begun).Round(time.Second))
+			})
+			j.do(t, s)
+		})
+	}
+	whole := len(chosen) == len(all) && !t.Failed()
+	t.Run("rights", func(t *testing.T) { s.compareRights(t, whole) })
+}
+
+// choose takes the journeys of these names, in the order in which they are known.
+func choose(from []journey, names string) (chosen []journey, err error) {
+	if names == "" {
+		return from, nil
+	}
+	var known []string
+	for _, j := range from {
+		known = append(known, j.name)
+	}
+	wanted := strings.Split(names, ",")
+	for _, name := range wanted {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("there is no journey %q: FOCUS is one of %s, or several with commas", name, strings.Join(known, ", "))
+		}
+	}
+	for _, j := range from {
+		if slices.Contains(wanted, j.name) {
+			chosen = append(chosen, j)
+		}
+	}
+	return chosen, nil
+}
+
+func TestAFocusChoosesJourneysOrNamesThem(t *testing.T) {
+	known := []journey{{name: "a"}, {name: "b"}, {name: "c"}}
+	for focus, want := range map[string]string{
+		"": "a b c", "b": "b", "c,a": "a c",
+		"d":    `there is no journey "d": FOCUS is one of a, b, c, or several with commas`,
+		"a, b": `there is no journey " b": FOCUS is one of a, b, c, or several with commas`,
+	} {
+		chosen, err := choose(known, focus)
+		var got []string
+		for _, j := range chosen {
+			got = append(got, j.name)
+		}
+		if err != nil {
+			got = []string{err.Error()}
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%q chooses %q, want %q", focus, got, want)
+		}
+	}
+}
+
+// patience is how long a fact may take on a machine that has more to do.
+const patience = 3 * time.Minute

@@ -1,0 +1,176 @@
+package journeys_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// Pods get another specification one at a time, the leader's last, while clients write.
+func rollout(t *testing.T, s *site) {
+	const namespace = "rollout"
+	s.namespace(t, namespace)
+	p := s.open(t, namespace, spec(3, backed(s.bucket(t, namespace, namespace, "shop"))))
+	p.write(t, p.client)
+	before := p.uids(t)
+	leader := p.leader(t)
+	p.patch(t, `{etcd: {metrics: extensive, resources: {requests: {cpu: 20m, memory: 64Mi}}}}`)
+	s.await(t, "the status says that pods are being replaced", func(ctx context.Context) error {
+		e, err := p.etcd(ctx)
+		if err != nil {
+			return err
+		}
+		c := druidv1alpha1.FindCondition(e.Status.Conditions, druidv1alpha1.ConditionAllMembersUpdated)
+		if c == nil || c.Status != druidv1alpha1.ConditionFalse {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+	var order []string // of the new pods
+	p.oneAtATime(t, 3, "the Etcd is whole", func(ctx context.Context) error {
+		pods, err := p.pods(ctx)
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods {
+			if !slices.Contains(before, string(pod.UID)) && !slices.Contains(order, pod.Name) {
+				order = append(order, pod.Name)
+			}
+		}
+		if len(order) != 3 {
+			return fmt.Errorf("replaced are %q", order)
+		}
+		return p.whole(ctx)
+	})
+	if order[2] != leader {
+		t.Errorf("the order was %q, and %s led when it began", order, leader)
+	}
+	s.await(t, "an event tells of each pod", p.told("PodReplaced", leader))
+	p.nothingIsLost(t, p.client)
+}
+
+// leader is the pod whose etcd leads.
+func (p *shop) leader(t *testing.T) (pod string) {
+	t.Helper()
+	p.await(t, "one member leads", func(ctx context.Context) error {
+		var members druidv1alpha1.EtcdMemberList
+		if err := p.read(ctx, "etcdmembers", "", &members); err != nil {
+			return err
+		}
+		pod = ""
+		for _, m := range members.Items {
+			if m.Status.SubState != druidv1alpha1.MemberLeader {
+				continue
+			}
+			if pod != "" {
+				return errors.New("there are two")
+			}
+			pod = m.Name
+		}
+		if pod == "" {
+			return fmt.Errorf("nobody of %d says that it leads", len(members.Items))
+		}
+		return nil
+	})
+	return pod
+}
+
+// One member becomes three, and three one, while clients write. The members' names have a prefix, those
+// of their pods have not.
+func scale(t *testing.T, s *site) {
+	const namespace = "scale"
+	s.namespace(t, namespace)
+	p := s.open(t, namespace, spec(1, map[string]any{"memberNamePrefix": "blue"}))
+	p.write(t, p.client)
+	members := func(want ...string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			list, err := p.client.MemberList(ctx)
+			if err != nil {
+				return err
+			}
+			var got []string
+			for _, m := range list.Members {
+				if m.IsLearner {
+					return fmt.Errorf("%s has no vote yet", m.Name)
+				}
+				got = append(got, m.Name)
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				return fmt.Errorf("the members are %q, want %q", got, want)
+			}
+			return p.whole(ctx)
+		}
+	}
+	s.await(t, "one member votes", members("blue-main-0"))
+	s.kubectl(t, "--namespace="+namespace, "scale", "etcd", name, "--replicas=3")
+	s.await(t, "three members vote", members("blue-main-0", "blue-main-1", "blue-main-2"))
+	s.await(t, "the status says so", p.says(druidv1alpha1.ConditionAllMembersReady, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonAllMembersReady, "3 of 3"))
+	s.await(t, "an event tells of it", p.told("Scaling", "3"))
+	pods, err := p.pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, pod := range pods {
+		if want := fmt.Sprintf("main-%d", i); pod.Name != want {
+			t.Errorf("pod %d is %s, want %s", i, pod.Name, want)
+		}
+		var m druidv1alpha1.EtcdMember
+		if err := p.read(t.Context(), "etcdmembers", "blue-"+pod.Name, &m); err != nil {
+			t.Error(err)
+		}
+	}
+	s.kubectl(t, "--namespace="+namespace, "scale", "etcd", name, "--replicas=1")
+	s.await(t, "one member is left", members("blue-main-0"))
+	p.nothingIsLost(t, p.client)
+}
+
+// A drained node takes one member along, and no second one until it is back.
+func eviction(t *testing.T, s *site) {
+	const namespace = "eviction"
+	s.namespace(t, namespace)
+	p := s.open(t, namespace, spec(3, backed(s.bucket(t, namespace, namespace, "shop"))))
+	p.write(t, p.client)
+	evict := func(ctx context.Context, pod string) error {
+		return s.Client.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: namespace}})
+	}
+	budget := func(minAvailable, allowed int32) func(context.Context) error {
+		return func(ctx context.Context) error {
+			b, err := s.Client.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if got := b.Spec.MinAvailable.IntVal; got != minAvailable || b.Status.DisruptionsAllowed != allowed {
+				return fmt.Errorf("minAvailable is %d and %d pods may go, want %d and %d", got, b.Status.DisruptionsAllowed, minAvailable, allowed)
+			}
+			return nil
+		}
+	}
+	s.await(t, "one of three healthy members with backups may go", budget(2, 1))
+	if err := evict(t.Context(), "main-1"); err != nil {
+		t.Fatalf("a healthy cluster refuses the eviction of one member: %v", err)
+	}
+	for _, other := range []string{"main-0", "main-2"} {
+		if err := evict(t.Context(), other); !apierrors.IsTooManyRequests(err) {
+			t.Errorf("%s is evicted while another is away: %v, want that the budget refuses it", other, err)
+		}
+	}
+	p.oneAtATime(t, 3, "it is back", func(ctx context.Context) error {
+		if err := p.whole(ctx); err != nil {
+			return err
+		}
+		return budget(2, 1)(ctx)
+	})
+	if err := evict(t.Context(), "main-0"); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	s.await(t, "the Etcd is whole", p.whole)
+	p.nothingIsLost(t, p.client)
+}

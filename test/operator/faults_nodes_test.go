@@ -1,0 +1,145 @@
+package operator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"druid.internal/druid/test/cluster"
+	"druid.internal/druid/test/writers"
+)
+
+// On real nodes a rollout and the way from three members to one are made by operators that all die after
+// their first step: whatever clients were told is there, and no two pods are away at once.
+func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t *testing.T) {
+	c := cluster.Run(t, cluster.Options{Nodes: 3, Sync: 5 * time.Second, Images: []string{memberTar(t)}, Progress: t.Output()})
+	define(t, c)
+	objects, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{c, objects, buildProgram(t)}
+	s.grant(t)
+	s.namespace(t, "shop")
+	m := s.mortal(t, automatic, "images: {all: "+memberImage+"}")
+	s.apply(t, etcdYAML("shop", "main", 3))
+	patient := func(what func(context.Context) error) {
+		t.Helper()
+		if err := cluster.Await(t.Context(), 5*time.Minute, what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patient(s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "3 of 3"))
+	service, err := s.Client.CoreV1().Services("shop").Get(t.Context(), "main-client", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(service.Spec.ClusterIP, "2379")}, DialTimeout: 5 * time.Second, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	var w writers.Writers
+	w.Start(t.Context(), etcd)
+	defer w.Stop()
+	await(t, func(context.Context) error {
+		if w.EverAcknowledged() < 100 {
+			return errors.New("too few writes were acknowledged before")
+		}
+		return nil
+	})
+	w.Mark()
+	former, err := s.Client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(former.Items) != 3 {
+		t.Fatalf("%d pods (%v)", len(former.Items), err)
+	}
+	// oneAway complains when two of the members that stay have no pod that is ready.
+	oneAway := func(ctx context.Context, of int) {
+		pods, err := s.Client.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return
+		}
+		ready := 0
+		for i := range pods.Items {
+			if p := &pods.Items[i]; isReady(p) && p.DeletionTimestamp == nil {
+				ready++
+			}
+		}
+		if ready < of-1 {
+			t.Errorf("%d of %d pods are ready", ready, of)
+		}
+	}
+	m.g.road("shop").shorten(true)
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) { set(o, "extensive", "spec", "etcd", "metrics") })
+	m.until(t, 8*time.Minute, func(ctx context.Context) error {
+		oneAway(ctx, 3)
+		for i := range former.Items {
+			p, err := s.Client.CoreV1().Pods("shop").Get(ctx, former.Items[i].Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if p.UID == former.Items[i].UID {
+				return fmt.Errorf("%s is as it was", p.Name)
+			}
+		}
+		return s.operation("shop", "main", "Reconcile Succeeded")(ctx)
+	})
+	t.Logf("a rollout by operators of which %d died", m.deaths)
+	if m.deaths < 5 {
+		t.Errorf("%d operators died: too few to show anything", m.deaths)
+	}
+	before := m.deaths
+	left := append(objectsOf("main", 1), "PersistentVolumeClaim main-main-1", "PersistentVolumeClaim main-main-2")
+	slices.Sort(left)
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) { set(o, int64(1), "spec", "replicas") })
+	m.until(t, 8*time.Minute, func(ctx context.Context) error {
+		set, err := s.Client.AppsV1().StatefulSets("shop").Get(ctx, "main", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		list, err := etcd.MemberList(ctx)
+		if err == nil && int(*set.Spec.Replicas) < len(list.Members) {
+			t.Errorf("%d pods are wanted of %d members", *set.Spec.Replicas, len(list.Members))
+		}
+		if err := s.has("shop", "main", left)(ctx); err != nil {
+			return err
+		}
+		return s.operation("shop", "main", "Reconcile Succeeded")(ctx)
+	})
+	t.Logf("from three members to one by operators of which %d died", m.deaths-before)
+	if m.deaths-before < 4 {
+		t.Errorf("%d operators died: too few to show anything", m.deaths-before)
+	}
+	m.g.road("shop").shorten(false)
+	stall := w.Stall()
+	w.Stop()
+	t.Logf("the longest time without an acknowledged write was %v, of %d writes", stall.Round(time.Millisecond), w.EverAcknowledged())
+	if stall > 15*time.Second {
+		t.Errorf("for %v no write was acknowledged", stall)
+	}
+	members, err := etcd.MemberList(t.Context())
+	if err != nil || len(members.Members) != 1 {
+		t.Errorf("the members are %v (%v), want one", members, err)
+	}
+	all, err := etcd.Get(t.Context(), writers.Prefix, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range w.Ledger.AgainstKeys(all.Kvs, all.Header.Revision) {
+		t.Error(lost)
+	}
+	for _, claim := range []string{"main-main-1", "main-main-2"} {
+		if c, err := s.claim(t.Context(), "shop", claim); err != nil || c.Status.Phase != corev1.ClaimBound {
+			t.Errorf("the volume of a member that left: %v (%v), want it to stay", c, err)
+		}
+	}
+}

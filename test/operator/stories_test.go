@@ -1,0 +1,217 @@
+package operator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"druid.internal/druid/test/cluster"
+)
+
+// away is how long the API server is away.
+const away = time.Minute
+
+func TestAnAPIServerThatIsAwayForAMinuteCostsNothing(t *testing.T) {
+	s := newSite(t)
+	s.grant(t)
+	s.class(t, "grows", true)
+	l := newLand(t, s)
+	s.namespace(t, "shop")
+	w := l.settle("shop")
+	p := s.operate(t, "operator", automatic)
+	s.apply(t, l.etcdIn("shop", "grows", 3))
+	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "3 of 3"))
+	p.await(t, s.condition("shop", "main", "BackupReady", "True", "BackupSucceeded", ""))
+	before, _, err := s.podsOf(t.Context(), "shop", "main")
+	if err != nil || len(before) != 3 {
+		t.Fatalf("pods %v (%v)", before, err)
+	}
+
+	// It goes in the middle of a change.
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) { set(o, int64(5), "spec", "replicas") })
+	if err := s.Kill(cluster.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	over := time.After(away)
+	for down := true; down; {
+		select {
+		case <-over:
+			down = false
+		case <-p.Done():
+			t.Fatalf("without an API server the operator ended: %v", p.Err())
+		}
+	}
+	if _, err := get(t.Context(), p.health+"/healthz"); err != nil {
+		t.Errorf("without an API server the operator does not live: %v", err)
+	}
+	if err := s.Restart(t.Context(), cluster.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now()
+	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "5 of 5"))
+	p.await(t, s.operation("shop", "main", "Reconcile Succeeded"))
+	t.Logf("five members %s after the API server was back", time.Since(back).Round(time.Second))
+	after, _, err := s.podsOf(t.Context(), "shop", "main")
+	for _, uid := range before {
+		if err != nil || !slices.Contains(after, uid) {
+			t.Errorf("the pods were %v and are %v (%v): none may go because nobody was heard of", before, after, err)
+		}
+	}
+	for _, text := range w.wrongs() {
+		t.Error(text)
+	}
+}
+
+func TestAQuotaThatRefusesPodsIsTold(t *testing.T) {
+	s := newSite(t)
+	s.grant(t)
+	s.namespace(t, "poor")
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("1")}}}
+	if _, err := s.Client.CoreV1().ResourceQuotas("poor").Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func(ctx context.Context) error {
+		q, err := s.Client.CoreV1().ResourceQuotas("poor").Get(ctx, "small", metav1.GetOptions{})
+		if err == nil && len(q.Status.Hard) == 0 {
+			err = errors.New("the quota is not in force yet")
+		}
+		return err
+	})
+	p := s.operate(t, "operator", automatic)
+	s.apply(t, etcdYAML("poor", "main", 3))
+	p.await(t, s.condition("poor", "main", "AllMembersReady", "False", "NotAllMembersReady", "exceeded quota: small"))
+	if err := s.Client.CoreV1().ResourceQuotas("poor").Delete(t.Context(), "small", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.await(t, s.has("poor", "main", objectsOf("main", 3)))
+}
+
+// manage writes an object by server-side apply in somebody's name, as a tool for deployments does.
+func (s *site) manage(t *testing.T, by, text string) {
+	t.Helper()
+	body, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	force := true
+	_, err = s.Client.CoreV1().Services("shop").Patch(t.Context(), "main-client", types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: by, Force: &force})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
+	s := newSite(t)
+	s.grant(t)
+	s.namespace(t, "shop")
+	p := s.operate(t, "operator", automatic)
+	s.apply(t, etcdYAML("shop", "main", 1))
+	p.await(t, s.operation("shop", "main", "Create Succeeded"))
+	s.quiet(t, "shop", p)
+	const service = "{apiVersion: v1, kind: Service, metadata: {name: main-client, namespace: shop, labels: {team: blue}}"
+	as := func(want map[string]string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			o, err := s.Client.CoreV1().Services("shop").Get(ctx, "main-client", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if o.Labels["team"] != "blue" || o.Spec.Selector["app.kubernetes.io/part-of"] != want["part-of"] {
+				return fmt.Errorf("labels %v, selector %v", o.Labels, o.Spec.Selector)
+			}
+			return nil
+		}
+	}
+
+	t.Run("a field that we do not name is theirs", func(t *testing.T) {
+		s.manage(t, "deployer", service+"}")
+		s.quiet(t, "shop", p)
+		p.await(t, as(map[string]string{"part-of": "main"}))
+	})
+	t.Run("the same value is no conflict", func(t *testing.T) {
+		s.manage(t, "deployer", service+", spec: {selector: {app.kubernetes.io/part-of: main}}}")
+		s.quiet(t, "shop", p)
+		p.await(t, as(map[string]string{"part-of": "main"}))
+	})
+	t.Run("another value is set back as often as it comes, and whose it was is told", func(t *testing.T) {
+		for range 5 {
+			s.manage(t, "deployer", service+", spec: {selector: {app.kubernetes.io/part-of: nobody}}}")
+			p.await(t, as(map[string]string{"part-of": "main"}))
+		}
+		p.await(t, s.event("shop", "main", "ChangeUndone", "deployer (spec.selector"))
+		s.quiet(t, "shop", p)
+		if err := s.operation("shop", "main", "Create Succeeded")(t.Context()); err != nil {
+			t.Errorf("it is no failure of the Etcd: %v", err)
+		}
+	})
+}
+
+// The store's refusal is what sidecars write: that they refuse is shown where they are.
+func TestOfTwoEtcdsOnOnePrefixTheSecondSaysWhatToDo(t *testing.T) {
+	s := newSite(t)
+	s.grant(t)
+	s.class(t, "grows", true)
+	l := newLand(t, s)
+	s.namespace(t, "first")
+	s.namespace(t, "second")
+	first, second := l.settle("first"), l.settle("second")
+	second.mu.Lock()
+	second.refused = "the prefix belongs to another Etcd: cluster/first/main"
+	second.mu.Unlock()
+	p := s.operate(t, "operator", automatic)
+	s.apply(t, l.etcdIn("first", "grows", 1))
+	s.apply(t, l.etcdIn("second", "grows", 1))
+	p.await(t, s.condition("first", "main", "BackupReady", "True", "BackupSucceeded", ""))
+	p.await(t, s.condition("second", "main", "BackupReady", "False", "StoreOwnedByAnother",
+		"the prefix belongs to another Etcd: cluster/first/main; change spec.backup.store.prefix, or, if the other owner is gone for good, annotate the Etcd with druid.gardener.cloud/take-over-backups=true"))
+	owners := map[string]string{}
+	for _, namespace := range []string{"first", "second"} {
+		c, err := s.Client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "main-config", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(c.Data["backup-restore.conf.yaml"]) {
+			if _, owner, is := strings.Cut(line, "owner: "); is {
+				owners[strings.TrimSpace(owner)] = namespace
+			}
+		}
+	}
+	if len(owners) != 2 {
+		t.Errorf("the owners are %v, want one for each Etcd", owners)
+	}
+
+	t.Run("the annotation has its pods take the prefix over, and goes when they did", func(t *testing.T) {
+		s.change(t, "Etcd", "second", "main", func(o map[string]any) {
+			set(o, map[string]any{"druid.gardener.cloud/take-over-backups": "true"}, "metadata", "annotations")
+		})
+		p.await(t, func(ctx context.Context) error {
+			c, err := s.Client.CoreV1().ConfigMaps("second").Get(ctx, "main-config", metav1.GetOptions{})
+			if err == nil && !strings.Contains(c.Data["backup-restore.conf.yaml"], "takeOver: true") {
+				err = fmt.Errorf("the sidecars are not told: %s", c.Data["backup-restore.conf.yaml"])
+			}
+			return err
+		})
+		p.await(t, s.condition("second", "main", "BackupReady", "True", "BackupSucceeded", ""))
+		p.await(t, func(ctx context.Context) error {
+			o, err := s.get(ctx, "Etcd", "second", "main")
+			if err == nil && len(o.GetAnnotations()) > 0 {
+				err = fmt.Errorf("annotations %v", o.GetAnnotations())
+			}
+			return err
+		})
+	})
+	for _, w := range []*town{first, second} {
+		for _, text := range w.wrongs() {
+			t.Errorf("%s: %s", w.namespace, text)
+		}
+	}
+}

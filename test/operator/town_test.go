@@ -1,0 +1,358 @@
+package operator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/operator/desired"
+)
+
+// town is the etcd cluster of one namespace: members that join, vote, move and leave as the sidecars
+// have them do it. It notes what must never happen.
+type town struct {
+	namespace string
+	class     string // of its volumes
+
+	mu       sync.Mutex
+	view     *view
+	lodgers  map[int]*lodger // pods whose containers run
+	members  map[int]*citizen
+	data     map[types.UID]bool // of which claims there are data
+	volumes  map[int]types.UID  // claims that were bound, by ordinal
+	taken    bool               // a snapshot was, since the specification changed last
+	proven   bool               // and was found to be good
+	begun    int                // clusters
+	leader   int
+	revision int64
+	awake    bool // there was a majority since it slept
+	readOnly types.UID
+	dead     func() bool            // the operator is, for this namespace
+	step     func(what string) bool // a call that does something; false: it is not answered
+	told     map[string]string
+	made     map[types.UID]bool // of which claims there is a volume
+	wrong    []string
+	leaves   bool   // its Etcd is deleted
+	refused  string // why the store takes nothing of this cluster, until it is to take the prefix over
+}
+
+// citizen is a member as etcd lists it.
+type citizen struct{ voter, tls bool }
+
+func majority(n int) int { return n/2 + 1 }
+
+// runs: the containers of a member run, and its volume can be written to.
+func (w *town) runs(n int) bool { p := w.lodgers[n]; return p != nil && p.claim != w.readOnly }
+
+// votes: the member has data and a vote, and is there.
+func (w *town) votes(n int) bool {
+	c := w.members[n]
+	return c != nil && c.voter && w.runs(n) && w.data[w.lodgers[n].claim]
+}
+
+func (w *town) counts() (voters, up int) {
+	for n, c := range w.members {
+		if c.voter {
+			voters++
+		}
+		if w.votes(n) {
+			up++
+		}
+	}
+	return voters, up
+}
+
+func (w *town) quorate() bool {
+	voters, up := w.counts()
+	return voters > 0 && up >= majority(voters)
+}
+
+// sick: a volume that cannot be written to is still somebody's, or nobody looked yet.
+func (w *town) sick() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.view == nil {
+		return true
+	}
+	for _, c := range w.view.claims {
+		if c.UID == w.readOnly {
+			return true
+		}
+	}
+	return false
+}
+
+// goes: its Etcd is deleted.
+func (w *town) goes() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.leaves
+}
+
+func (w *town) takesPart(n int) bool { return w.votes(n) && w.quorate() }
+
+// keeps notes volumes that went, of a class whose volumes are never replaced.
+func (w *town) keeps() {
+	for n, c := range w.view.claims {
+		if w.volumes[n] == "" {
+			w.volumes[n] = c.UID
+		}
+	}
+	for n, was := range w.volumes {
+		if c := w.view.claims[n]; w.class == "grows" && (c == nil || c.UID != was || c.DeletionTimestamp != nil) {
+			w.noteLocked("the volume of member %d went", n)
+		}
+	}
+}
+
+// live makes one step of the cluster.
+func (w *town) live() {
+	w.keeps()
+	live := desired.ReadConfigMap(w.view.etcd, w.view.config)
+	listed, replicas := int(live.Members), 0
+	if s := w.view.set; s != nil && s.Spec.Replicas != nil {
+		replicas = int(*s.Spec.Replicas)
+	}
+	sleeps := w.view.etcd.Spec.Replicas == 0 || w.view.etcd.DeletionTimestamp != nil
+	if sleeps {
+		w.awake = false
+	}
+	if w.begun == 0 {
+		w.begin(listed, live.PeerTLS)
+		return
+	}
+	if !w.quorate() {
+		if voters, up := w.counts(); w.awake && voters > 1 {
+			w.noteLocked("the majority was lost: %d of %d members that vote are there", up, voters)
+		}
+		return
+	}
+	w.awake = !sleeps
+	w.revision++
+	if !w.votes(w.leader) {
+		for n := range 9 {
+			if w.votes(n) {
+				w.leader = n
+			}
+		}
+	}
+	if w.view.set != nil && w.view.set.DeletionTimestamp == nil && !sleeps && replicas > 0 {
+		for n := range w.members {
+			if n >= replicas {
+				w.noteLocked("no pod is wanted any more for member %d, which is one", n)
+			}
+		}
+	}
+	w.upkeep(listed, live.PeerTLS)
+}
+
+// begin begins a cluster when everybody who is listed is there.
+func (w *town) begin(listed int, tls bool) {
+	for n := range listed {
+		if !w.runs(n) {
+			return
+		}
+	}
+	if listed == 0 {
+		return
+	}
+	w.begun++
+	for n := range listed {
+		w.members[n], w.data[w.lodgers[n].claim] = &citizen{voter: true, tls: tls}, true
+	}
+	w.awake = true
+}
+
+// upkeep changes at most one member, as sidecars do.
+func (w *town) upkeep(listed int, tls bool) {
+	voters, up := w.counts()
+	for n := range 9 {
+		c := w.members[n]
+		switch {
+		case c != nil && n >= listed && listed > 0:
+			if w.votes(n) {
+				voters, up = voters-1, up-1
+			} else if c.voter {
+				voters--
+			}
+			if voters > 0 && up >= majority(voters) {
+				delete(w.members, n)
+				return
+			}
+		case c != nil && w.runs(n) && !w.data[w.lodgers[n].claim] && c.voter:
+			delete(w.members, n) // it comes again, without its data
+			return
+		case c == nil && n < listed && w.runs(n):
+			w.members[n] = &citizen{tls: tls}
+			return
+		case c != nil && !c.voter && w.runs(n):
+			w.data[w.lodgers[n].claim], c.voter = true, true
+			return
+		}
+	}
+	for n, c := range w.members {
+		if c.tls != tls && n < listed && w.votes(n) && up == voters && voters == len(w.members) {
+			if tls && !w.lodgers[n].certificates {
+				w.noteLocked("member %d is to use certificates that its pod has not", n)
+			}
+			c.tls = tls
+			return
+		}
+	}
+}
+
+func memberID(n int) string { return fmt.Sprintf("%016x", 0xa0+n) }
+
+// memberStatus is what the sidecar of a member writes: its EtcdMember, and the holder of its Lease.
+func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
+	id, cluster, c := memberID(n), "00000000000000c1", w.members[n]
+	leads := w.leader == n && w.takesPart(n)
+	role, sub := druidv1alpha1.EtcdRoleMember, druidv1alpha1.MemberFollower
+	if leads {
+		role, sub = druidv1alpha1.EtcdRoleLeader, druidv1alpha1.MemberLeader
+	}
+	s := druidv1alpha1.MemberReport{ID: &id, ClusterID: &cluster, State: druidv1alpha1.MemberStarted, SubState: sub, Revision: 100, BackupLeader: leads}
+	t := druidv1alpha1.MemberTransition{State: s.State, SubState: sub, TransitionTime: w.view.etcd.CreationTimestamp, Reason: "Story", Message: "as the story goes"}
+	switch {
+	case w.lodgers[n].claim == w.readOnly:
+		s.State, s.SubState, t.State, t.SubState, t.Reason = "Starting", "", "Starting", "", druidv1alpha1.MemberReasonVolumeReadOnly
+	case c == nil || !w.takesPart(n):
+		s.State, s.SubState, t.State, t.SubState = "Starting", "", "Starting", ""
+	}
+	if c != nil {
+		s.PeerTLSEnabled = &c.tls
+	}
+	s.Transitions = []druidv1alpha1.MemberTransition{t}
+	if leads {
+		now := metav1.NewTime(time.Now().Truncate(10 * time.Second))
+		s.Snapshots = &druidv1alpha1.MemberSnapshots{LastFull: &druidv1alpha1.MemberSnapshot{Timestamp: now, Name: "Full", EndRevision: 100}, NothingNew: &now}
+		if w.refused != "" {
+			s.Snapshots = &druidv1alpha1.MemberSnapshots{Failure: &druidv1alpha1.SnapshotFailure{Since: w.view.etcd.CreationTimestamp, Reason: druidv1alpha1.ReasonStoreOwnedByAnother, Message: w.refused}}
+		}
+	}
+	return s, fmt.Sprintf("%s:%s:%s", id, "c1", role)
+}
+
+// sidecar answers as the one of a member.
+func (w *town) sidecar(n int) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		dead, step := w.dead, w.step
+		w.mu.Unlock()
+		if dead != nil && dead() {
+			panic(http.ErrAbortHandler)
+		}
+		if r.Method == http.MethodPost && step != nil && !step("POST "+r.URL.Path) {
+			panic(http.ErrAbortHandler)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		answer := func(v any) { _ = json.NewEncoder(out).Encode(v) }
+		now := time.Now()
+		switch r.URL.Path {
+		case agentapi.MemberPath:
+			answer(w.memberAnswer(n))
+		case agentapi.Full:
+			w.taken = true
+			answer(agentapi.Snapshot{SnapName: "Full-1"})
+		case agentapi.Verify:
+			w.proven = w.taken
+			answer(agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: now})
+		case agentapi.Operations:
+			answer([]agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: now}})
+		default:
+			http.NotFound(out, r)
+		}
+	})
+}
+
+func (w *town) memberAnswer(n int) agentapi.Member {
+	e, c := w.view.etcd, w.members[n]
+	m := agentapi.Member{Name: e.MemberName(n), BackupLeader: w.leader == n && w.takesPart(n), Data: agentapi.Data{State: agentapi.DataMissing}}
+	if p := w.lodgers[n]; p != nil && w.data[p.claim] {
+		m.ID, m.ClusterID, m.Data.State = memberID(n), "00000000000000c1", agentapi.DataValid
+	}
+	if p := w.lodgers[n]; p != nil && p.claim == w.readOnly {
+		m.Transitions = []agentapi.Transition{{Reason: agentapi.VolumeReadOnly}}
+	}
+	if c == nil || !w.takesPart(n) {
+		return m
+	}
+	m.PeerTLSEnabled = c.tls
+	m.Etcd = &agentapi.Etcd{Version: "3.6.16", Revision: w.revision, Leader: memberID(w.leader), Learner: !c.voter}
+	for i, c := range w.members {
+		scheme := "http"
+		if c.tls {
+			scheme = "https"
+		}
+		m.Etcd.Members = append(m.Etcd.Members, agentapi.Listed{ID: memberID(i), Name: e.MemberName(i), Learner: !c.voter, PeerURLs: []string{scheme + "://" + e.PeerHost(i) + ":2380"}})
+	}
+	return m
+}
+
+// judge notes a step of the operator that must not be taken.
+func (w *town) judge(step, body string) {
+	method, what, _ := strings.Cut(step, " ")
+	kind, name, _ := strings.Cut(what, "/")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if method == http.MethodPatch && kind == "statefulsets" && strings.Contains(body, `"replicas":0,`) && !w.proven {
+		w.noteLocked("the last pods are to go without a snapshot that was found to be good")
+	}
+	if method != http.MethodDelete || w.view == nil {
+		return
+	}
+	if w.leaves || w.view.etcd.DeletionTimestamp != nil || w.view.etcd.Spec.Replicas == 0 {
+		if kind == "persistentvolumeclaims" {
+			w.noteLocked("%s was deleted, of which only the volumes stay", what)
+		}
+		return // the pods go with their StatefulSet, and nobody is asked
+	}
+	e := w.view.etcd
+	switch kind {
+	case "pods":
+		n, _ := e.PodOrdinal(name)
+		w.farewell(n, "the pod "+name)
+		for i := range w.members {
+			if i != n && w.lodgers[i] == nil {
+				w.noteLocked("%s was deleted while the pod of member %d was away", name, i)
+			}
+		}
+	case "persistentvolumeclaims":
+		for n, c := range w.view.claims {
+			if c.Name == name {
+				w.farewell(n, "the claim "+name)
+			}
+		}
+	case "statefulsets":
+		if !strings.Contains(body, `"Orphan"`) {
+			w.noteLocked("the StatefulSet was deleted with its pods: %s", body)
+		}
+	case "etcdmembers":
+		if n, _ := e.MemberOrdinal(name); w.members[n] != nil {
+			w.noteLocked("the EtcdMember %s was deleted, which is a member", name)
+		}
+	case "leases":
+	default:
+		w.noteLocked("%s was deleted", what)
+	}
+}
+
+// farewell notes that a cluster of several members cannot do without one for a while.
+func (w *town) farewell(n int, what string) {
+	voters, up := w.counts()
+	if w.votes(n) {
+		up--
+	}
+	if voters > 1 && up < majority(voters) {
+		w.noteLocked("%s was deleted, without which %d of %d members that vote are there", what, up, voters)
+	}
+}

@@ -1,0 +1,160 @@
+package operator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"druid.internal/druid/test/cluster"
+	"druid.internal/druid/test/cluster/image"
+	"druid.internal/druid/test/writers"
+)
+
+const memberImage = "registry.local/etcd-druid:volumes"
+
+// memberTar is the image of a member's programs.
+func memberTar(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	spec := image.Spec{Name: memberImage}
+	for _, program := range []string{"etcdbrctl", "etcd-wrapper"} {
+		path := filepath.Join(dir, program)
+		build := exec.Command("go", "build", "-o", path, "./cmd/"+program)
+		build.Dir = filepath.Join("..", "..")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", program, err, out)
+		}
+		spec.Files = append(spec.Files, image.File{Path: "/usr/local/bin/" + program, Source: path})
+	}
+	system, err := image.System()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Files = append(spec.Files, system...)
+	tar := filepath.Join(dir, "members.tar")
+	if err := image.Write(tar, spec); err != nil {
+		t.Fatal(err)
+	}
+	return tar
+}
+
+// Volumes of a class that cannot grow any are replaced one after the other while clients write: what was
+// acknowledged stays, and at no time two members are away.
+func TestMembersGetLargerVolumesWhileClientsWrite(t *testing.T) {
+	c := cluster.Run(t, cluster.Options{Nodes: 3, Sync: 5 * time.Second, Images: []string{memberTar(t)}, Progress: t.Output()})
+	define(t, c)
+	objects, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{c, objects, buildProgram(t)}
+	s.grant(t)
+	s.namespace(t, "shop")
+	p := s.operate(t, "operator", automatic, "images: {all: "+memberImage+"}")
+	s.apply(t, fmt.Sprintf(`
+apiVersion: druid.gardener.cloud/v1alpha1
+kind: Etcd
+metadata: {name: main, namespace: shop}
+spec: {labels: {}, replicas: 3, storageClass: %s, storageCapacity: 1Gi, etcd: {}, backup: {}}
+`, cluster.ClassFixed))
+	patient := func(what func(context.Context) error) {
+		t.Helper()
+		if err := cluster.Await(t.Context(), 5*time.Minute, what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patient(s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "3 of 3"))
+	former := map[types.UID]bool{}
+	for i := range 3 {
+		claim, err := s.claim(t.Context(), "shop", fmt.Sprintf("main-main-%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		former[claim.UID] = true
+	}
+	service, err := s.Client.CoreV1().Services("shop").Get(t.Context(), "main-client", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(service.Spec.ClusterIP, "2379")}, DialTimeout: 5 * time.Second, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	var w writers.Writers
+	w.Start(t.Context(), etcd)
+	defer w.Stop()
+	await(t, func(context.Context) error {
+		if w.EverAcknowledged() < 100 {
+			return errors.New("too few writes were acknowledged before")
+		}
+		return nil
+	})
+	w.Mark()
+	begun := time.Now()
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) { set(o, "2Gi", "spec", "storageCapacity") })
+	kills := 0
+	patient(func(ctx context.Context) error {
+		away, small := 0, 0
+		for i := range 3 {
+			claim, err := s.claim(ctx, "shop", fmt.Sprintf("main-main-%d", i))
+			switch want := resource.MustParse("2Gi"); {
+			case err != nil && !apierrors.IsNotFound(err):
+				return err
+			case err != nil, claim.DeletionTimestamp != nil:
+				away++
+			case former[claim.UID]:
+				small++
+			case claim.Status.Capacity.Storage().Cmp(want) < 0:
+				away++
+			}
+		}
+		if away > 1 {
+			t.Errorf("%d volumes are away at once", away)
+		}
+		// The operator is killed once in the middle of each replacement.
+		if away == 1 && kills == 2-small {
+			kills++
+			p.Kill()
+			p = s.operate(t, fmt.Sprintf("operator %d", kills), automatic, "images: {all: "+memberImage+"}")
+		}
+		if away+small > 0 {
+			return fmt.Errorf("%d volumes are as they were, %d on their way", small, away)
+		}
+		return nil
+	})
+	patient(s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "3 of 3"))
+	patient(s.condition("shop", "main", "DataVolumesReady", "True", "DataVolumesReady", "3 of 3"))
+	patient(s.operation("shop", "main", "Reconcile Succeeded"))
+	stall := w.Stall()
+	w.Stop()
+	t.Logf("three volumes in %v, the operator was killed %d times; the longest time without an acknowledged write was %v, of %d writes", time.Since(begun).Round(time.Second), kills, stall.Round(time.Millisecond), w.EverAcknowledged())
+	members, err := etcd.MemberList(t.Context())
+	if err != nil || len(members.Members) != 3 {
+		t.Errorf("the members are %v (%v), want three", members, err)
+	}
+	if stall > 20*time.Second {
+		t.Errorf("for %v no write was acknowledged", stall)
+	}
+	all, err := etcd.Get(t.Context(), writers.Prefix, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range w.Ledger.AgainstKeys(all.Kvs, all.Header.Revision) {
+		t.Error(lost)
+	}
+}

@@ -1,0 +1,260 @@
+package operator_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator"
+	"druid.internal/druid/internal/operator/webhook"
+	"druid.internal/druid/test/process"
+)
+
+// protected has the API server ask an operator at the address, which is logged in as druid.
+func (s *site) protected(t *testing.T, address string) {
+	t.Helper()
+	url := "https://" + address + webhook.Path
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: webhook.ConfigurationName},
+		Webhooks:   webhook.Webhooks("druid", admissionregistrationv1.WebhookClientConfig{URL: &url}),
+	}
+	if _, err := s.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// grantProtection gives the operator the rights for certificates of its own.
+func (s *site) grantProtection(t *testing.T) {
+	t.Helper()
+	subject := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "druid"}}
+	rbac, meta := s.Client.RbacV1(), metav1.ObjectMeta{Name: "druid-protection"}
+	_, err := rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: operator.ProtectionAccess()}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}, Subjects: subject}, metav1.CreateOptions{})
+	}
+	if err == nil {
+		_, err = rbac.Roles("default").Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: operator.ProtectionOwnAccess()}, metav1.CreateOptions{})
+	}
+	if err == nil {
+		_, err = rbac.RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}, Subjects: subject}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestObjectsOfAnEtcdAreChangedByTheOperatorAlone(t *testing.T) {
+	s := newSite(t)
+	s.grant(t)
+	s.grantProtection(t)
+	s.namespace(t, "shop")
+	addresses, err := process.FreePorts("127.0.0.1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(addresses[0], ":")
+	s.protected(t, addresses[0])
+	p := s.operate(t, "operator",
+		"  webhooks: {bindAddress: 127.0.0.1, port: "+port+", serverCertDir: \"\"}", // of server
+		automatic,
+		"leaderElection: {resourceNamespace: default}",
+		"webhooks: {etcdComponentProtection: {enabled: true, exemptServiceAccounts: [\"system:serviceaccount:shop:healer\"]}}",
+	)
+	// The operator's own requests wait for no certificate.
+	s.apply(t, etcdYAML("shop", "main", 3))
+	p.await(t, s.operation("shop", "main", "Create Succeeded"))
+	p.await(t, s.has("shop", "main", objectsOf("main", 3)))
+	own := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
+	if _, err := s.Client.CoreV1().ConfigMaps("shop").Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	path := func(kind, name string) string {
+		kind, sub, _ := strings.Cut(kind, "/")
+		r := resources[kind]
+		root := "/apis/" + r.Group
+		if r.Group == "" {
+			root = "/api"
+		}
+		return strings.TrimSuffix(root+"/"+r.Version+"/namespaces/shop/"+r.Resource+"/"+name+"/"+sub, "/")
+	}
+	drop := func(ctx context.Context, by kubernetes.Interface, kind, name string) error {
+		return by.Discovery().RESTClient().Delete().AbsPath(path(kind, name)).Param("dryRun", "All").Do(ctx).Error()
+	}
+	patch := func(ctx context.Context, by kubernetes.Interface, kind, name, body string) error {
+		return by.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(path(kind, name)).Body([]byte(body)).Do(ctx).Error()
+	}
+	p.await(t, func(ctx context.Context) error {
+		return refusedWith(patch(ctx, s.Client, "ConfigMap", "main-config", `{"data":{"more":"mine"}}`), "belongs to Etcd main")
+	})
+
+	const why = "so only the operator (druid) may do this: change the Etcd instead, or annotate it with druid.gardener.cloud/disable-etcd-component-protection first"
+	t.Run("everything that it has made", func(t *testing.T) {
+		for _, object := range objectsOf("main", 3) {
+			kind, name, _ := strings.Cut(object, " ")
+			err := drop(t.Context(), s.Client, kind, name)
+			if kind == "Pod" { // it is evicted and deleted as everywhere
+				if err != nil {
+					t.Errorf("delete %s: %v", object, err)
+				}
+				continue
+			}
+			if err := refusedWith(err, kind+" "+name+" belongs to Etcd main, "+why); err != nil {
+				t.Errorf("delete %s: %v", object, err)
+			}
+			if kind == "PersistentVolumeClaim" { // Kubernetes writes there, too
+				continue
+			}
+			for what, body := range map[string]string{
+				"annotate":           `{"metadata":{"annotations":{"mine":"1"}}}`,
+				"take all labels of": `{"metadata":{"labels":null}}`,
+				"take away":          `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"me","app.kubernetes.io/part-of":"mine"}}}`,
+			} {
+				if err := refusedWith(patch(t.Context(), s.Client, kind, name, body), why); err != nil {
+					t.Errorf("%s %s: %v", what, object, err)
+				}
+			}
+		}
+		if err := refusedWith(patch(t.Context(), s.Client, "StatefulSet/scale", "main", `{"spec":{"replicas":1}}`), "the scale of StatefulSet main belongs to Etcd main"); err != nil {
+			t.Error(err)
+		}
+		if err := refusedWith(patch(t.Context(), s.Client, "ConfigMap", "own", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"etcd-druid","app.kubernetes.io/part-of":"main"}}}`), why); err != nil {
+			t.Errorf("give it what is not its: %v", err)
+		}
+		err := s.Client.CoreV1().ConfigMaps("shop").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=main"})
+		if err := refusedWith(err, "ConfigMap main-config belongs to Etcd main"); err != nil {
+			t.Errorf("delete all: %v", err)
+		}
+	})
+
+	t.Run("but by those who must", func(t *testing.T) {
+		// The members' own accounts may by their Role; that each writes its own is a policy's business.
+		config, err := s.ServiceAccountConfig(t.Context(), "shop", "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		member := kubernetes.NewForConfigOrDie(config)
+		if err := patch(t.Context(), member, "Lease", "main-0", `{"spec":{"holderIdentity":"1:2:Leader"}}`); err != nil {
+			t.Errorf("a member renews its Lease: %v", err)
+		}
+		if err := patch(t.Context(), member, "EtcdMember/status", "main-0", `{"status":{"waiting":"for a person"}}`); err != nil {
+			t.Errorf("a member writes its status: %v", err)
+		}
+		if err := refusedWith(patch(t.Context(), member, "Lease", "main-0", `{"metadata":{"labels":null}}`), why); err != nil {
+			t.Errorf("a member takes its Lease away: %v", err)
+		}
+		s.delete(t, "Pod", "shop", "main-2")
+		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "main-1", Namespace: "shop"}}
+		if err := s.Client.PolicyV1().Evictions("shop").Evict(t.Context(), eviction); err != nil && !apierrors.IsTooManyRequests(err) {
+			t.Errorf("an eviction: %v", err)
+		}
+		p.await(t, s.operation("shop", "main", "Create Succeeded"))
+		healer := s.account(t, "shop", "healer")
+		p.await(t, func(ctx context.Context) error {
+			return patch(ctx, healer, "ConfigMap", "main-config", `{"metadata":{"annotations":{"healed":"1"}}}`)
+		})
+	})
+
+	t.Run("or with the annotation", func(t *testing.T) {
+		s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
+			set(o, map[string]any{druidv1alpha1.AnnotationDisableProtection: ""}, "metadata", "annotations")
+		})
+		p.await(t, func(ctx context.Context) error {
+			return patch(ctx, s.Client, "StatefulSet/scale", "main", `{"spec":{"replicas":3}}`)
+		})
+		if err := patch(t.Context(), s.Client, "ConfigMap", "main-config", `{"data":{"more":"mine"}}`); err != nil {
+			t.Error(err)
+		}
+		s.change(t, "Etcd", "shop", "main", func(o map[string]any) { set(o, map[string]any{}, "metadata", "annotations") })
+		p.await(t, func(ctx context.Context) error {
+			return refusedWith(patch(ctx, s.Client, "ConfigMap", "main-config", `{"data":{"more":"mine"}}`), why)
+		})
+	})
+
+	t.Run("its outage holds up nobody else", func(t *testing.T) {
+		p.Kill()
+		one, none := int32(1), map[string]string{"app": "other"}
+		other := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: appsv1.StatefulSetSpec{
+			Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: none},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: none}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none"}}}},
+		}}
+		if _, err := s.Client.AppsV1().StatefulSets("shop").Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ kind, name, body string }{
+			{"StatefulSet/scale", "other", `{"spec":{"replicas":2}}`},
+			{"StatefulSet", "other", `{"metadata":{"labels":{"a":"b"}}}`},
+			{"ConfigMap", "own", `{"data":{"a":"b"}}`},
+		} {
+			if err := patch(t.Context(), s.Client, c.kind, c.name, c.body); err != nil {
+				t.Errorf("%s of others: %v", c.kind, err)
+			}
+		}
+		config, err := s.ServiceAccountConfig(t.Context(), "shop", "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := patch(t.Context(), kubernetes.NewForConfigOrDie(config), "Lease", "main-0", `{"spec":{"holderIdentity":"1:2:Member"}}`); err != nil {
+			t.Errorf("a heartbeat: %v", err)
+		}
+		for _, c := range []struct{ kind, name, body string }{
+			{"StatefulSet/scale", "main", `{"spec":{"replicas":1}}`},
+			{"ConfigMap", "main-config", `{"metadata":{"labels":null}}`},
+		} {
+			if err := patch(t.Context(), s.Client, c.kind, c.name, c.body); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+				t.Errorf("%s of the Etcd's: %v, want that nobody can be asked", c.kind, err)
+			}
+		}
+		if err := s.Client.CoreV1().Namespaces().Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, func(ctx context.Context) error {
+			all, err := s.of(ctx, "shop", "main")
+			if err == nil && len(all) > 0 {
+				err = fmt.Errorf("the end of the namespace leaves %q", all)
+			}
+			return err
+		})
+	})
+}
+
+// refusedWith is nil if the error is a refusal that says so.
+func refusedWith(err error, want string) error {
+	if err == nil || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		return fmt.Errorf("%v, want a refusal with %q", err, want)
+	}
+	return nil
+}
+
+// account is a client of a new ServiceAccount that may do everything in the cluster.
+func (s *site) account(t *testing.T, namespace, name string) kubernetes.Interface {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: name}
+	if _, err := s.Client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.ServiceAccountConfig(t.Context(), namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubernetes.NewForConfigOrDie(config)
+}
