@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,9 +75,11 @@ func lateSnapshot(t *testing.T, at, learner wrappertest.Member, known func() boo
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.FlushInterval = -1
 	proxy.ErrorLog = log.New(io.Discard, "", 0) // the learner is not there at first
+	var before atomic.Bool                      // known when a snapshot was refused: the next one is made after that
 	front := &http.Server{Addr: strings.TrimPrefix(at.PeerURL(), "http://"), ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/raft/snapshot" && !known() {
+			if r.URL.Path == "/raft/snapshot" && !before.Load() {
+				before.Store(known())
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}
@@ -151,7 +154,7 @@ func TestAMemberWhoseIntroductionCameWithItsDataStartsOnceMore(t *testing.T) {
 		return code == http.StatusServiceUnavailable && strings.Contains(text, "learner")
 	})
 	if got, want := said.count(`msg="etcd is started"`), 2; got != want {
-		t.Errorf("etcd was started %d times, want %d", got, want)
+		t.Fatalf("etcd was started %d times, want %d", got, want)
 	}
 	want := []string{"initialization/start?mode=full", "config"}
 	if diff := cmp.Diff(want, withoutStatus(l.sidecar.Calls())); diff != "" {
