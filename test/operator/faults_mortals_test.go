@@ -33,7 +33,7 @@ func (m *mortals) until(t *testing.T, atMost time.Duration, fact func(context.Co
 	err := cluster.Await(t.Context(), atMost, func(ctx context.Context) error {
 		if err := fact(ctx); err == nil {
 			return nil
-		} else if !road.isDead() {
+		} else if !road.buried() {
 			return err
 		}
 		m.p.Kill()

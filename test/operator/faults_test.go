@@ -142,7 +142,13 @@ func (r *story) settle(namespace, class string, members int) *town {
 	w := r.l.settle(namespace)
 	road := r.g.road(namespace)
 	w.dead = road.isDead
-	w.step = func(what string) bool { _, answered := road.enter(what, ""); return answered }
+	w.step = func(what string) bool {
+		goes, answered := road.enter(what, "")
+		if goes && !answered {
+			road.over() // it is broken off
+		}
+		return answered
+	}
 	w.class = class
 	road.watch(w.judge)
 	if members > 0 {
@@ -281,7 +287,7 @@ func (r *story) die(t *testing.T, towns []*town, g stage, faults []fault, end st
 	// takes the API server more than the clusters do.
 	for _, w := range towns {
 		r.patiently(t, fmt.Sprintf("%s (%s)", g.name, w.namespace), func(ctx context.Context) error {
-			if r.g.road(w.namespace).isDead() {
+			if r.g.road(w.namespace).buried() {
 				return nil
 			}
 			_, err := r.arrived(ctx, w)

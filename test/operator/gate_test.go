@@ -39,6 +39,8 @@ type road struct {
 	brief bool // the operator dies after each step
 	dead  bool
 	judge func(step, body string) // before a step takes effect
+
+	underWay int // steps that take effect, and of which a dead operator is not told
 }
 
 // fault is a place in the code at which an operator dies: directly before or after a step, which is
@@ -154,6 +156,20 @@ func (r *road) isDead() bool {
 	return r.dead
 }
 
+// buried: the operator is dead, and its last step has taken effect or never will.
+func (r *road) buried() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead && r.underWay == 0
+}
+
+// over ends a step that takes effect and of which the operator is not told.
+func (r *road) over() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.underWay--
+}
+
 func (r *road) taken() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,6 +199,9 @@ func (r *road) enter(step, body string) (goes, answered bool) {
 	}
 	if goes && r.judge != nil {
 		r.judge(step, body)
+	}
+	if goes && !answered {
+		r.underWay++ // until [road.over]
 	}
 	return goes, answered
 }
@@ -233,8 +252,9 @@ func (g *gate) handler(api http.Handler) http.Handler {
 		case !goes:
 			panic(http.ErrAbortHandler)
 		case !answered:
+			defer road.over()
 			answer := httptest.NewRecorder()
-			api.ServeHTTP(answer, r)
+			api.ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context()))) // it is done, whoever dies
 			if !road.refused(answer.Code) {
 				panic(http.ErrAbortHandler)
 			}
