@@ -257,7 +257,7 @@ type StoreSpec struct {
 // ImmutabilitySpec says who locks backups, and for how long.
 //
 // +kubebuilder:validation:XValidation:rule="self.retentionType == 'object' || !has(self.retentionPeriod)",fieldPath=".retentionPeriod",message="only goes with the retentionType object: with bucket the period is that of the bucket, set by etcdbrctl bucket ensure --retention-period"
-// +kubebuilder:validation:XValidation:rule="self.retentionType == 'object' || !has(self.mode)",fieldPath=".mode",message="only goes with the retentionType object: with bucket the mode is that of the bucket, set by etcdbrctl bucket ensure --mode"
+// +kubebuilder:validation:XValidation:rule="self.retentionType == 'object' || !has(self.mode)",fieldPath=".mode",message="only goes with the retentionType object: with bucket the mode is that of the bucket, set by etcdbrctl bucket ensure --retention-mode"
 // +kubebuilder:validation:XValidation:rule="self.retentionType != 'object' || has(self.retentionPeriod)",fieldPath=".retentionPeriod",reason=FieldValueRequired,message="is required with the retentionType object: say for how long each backup is locked, such as 96h"
 type ImmutabilitySpec struct {
 	// Who locks. bucket: the bucket stamps a lock on every new object, for a period that only it knows; it must

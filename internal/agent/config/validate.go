@@ -166,6 +166,9 @@ func (s Store) check(where string) error {
 	case immutability.ModeGovernance, immutability.ModeCompliance:
 		return nil
 	}
+	if s.ObjectLock.Period == 0 {
+		return nil
+	}
 	return fmt.Errorf("%s.objectLock.mode %q is neither governance nor compliance", where, s.ObjectLock.Mode)
 }
 
