@@ -81,12 +81,7 @@ func (c *Collector) decide(b retention.Bucket, now time.Time) (retention.Plan, e
 			}
 		}
 	}
-	for i, d := range p.Decisions {
-		if d.Action != retention.Keep && !meant[d.Snapshot] {
-			p.Decisions[i].Action, p.Decisions[i].Reasons, p.Decisions[i].Until = retention.Keep, []retention.Reason{retention.NotMeant}, time.Time{}
-		}
-	}
-	return p, nil
+	return p.Narrow(func(key string) bool { return meant[key] }), nil
 }
 
 // clock is the moment by which locks and ages are judged. The store tells its time in the
