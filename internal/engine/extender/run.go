@@ -297,7 +297,7 @@ func (x *run) ask(ctx context.Context, steps []step) error {
 	at := immutability.Clock{Server: clock.server, Local: x.q.Now()}
 	x.now = at.ForExtension()
 	if ahead, known := at.Skew(); known && ahead.Abs() > immutability.MaxSkew {
-		x.warn("the clock of this machine is %s ahead of the store's; the store's counts", ahead.Round(time.Second))
+		x.warn("the clocks of this machine and of the store differ by %s; the store's counts", ahead.Abs().Round(time.Second))
 	}
 	return err
 }
