@@ -94,7 +94,11 @@ func (x *run) manifest(ctx context.Context, s timeline.Snapshot) (snapshot.Manif
 	if read.last < s.Name().Last {
 		return snapshot.Manifest{}, fmt.Errorf("%s: its last revision cannot be told, and the manifest of a copy needs it: make a new full of it (etcdbrctl compact) and have that kept", s.Ref)
 	}
-	return snapshot.Manifest{Version: snapshot.ManifestVersion, Lineage: snapshot.Lineage{ID: s.Lineage}, Digest: read.digest, Size: read.size,
+	ended := s.NotAfter()
+	if s.Full() { // its name tells when its stream began; when that had ended is not later than this
+		ended = latest(ended, s.Modified)
+	}
+	return snapshot.Manifest{Latest: ended.UTC(), Version: snapshot.ManifestVersion, Lineage: snapshot.Lineage{ID: s.Lineage}, Digest: read.digest, Size: read.size,
 		ContentSize: read.content, LastRevision: read.last, CopiedFrom: s.Name().String()}, nil
 }
 
