@@ -10,17 +10,17 @@ import (
 	"druid.internal/druid/internal/backup/timeline"
 )
 
-var made = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
+var born = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 
 const fourDays = 4 * immutability.Day
 
 func of(kind Kind, lock *immutability.Retention) subject {
-	n := snapshot.Name{Kind: snapshot.Full, Last: 10, Created: made.Unix()}
-	return subject{kind: kind, ref: timeline.Ref{Key: snapshot.SnapshotKey("p", n), Version: "1"}, retention: lock, created: made}
+	n := snapshot.Name{Kind: snapshot.Full, Last: 10, Created: born.Unix()}
+	return subject{kind: kind, ref: timeline.Ref{Key: snapshot.SnapshotKey("p", n), Version: "1"}, retention: lock, created: born}
 }
 
 func until(d time.Duration) *immutability.Retention {
-	return &immutability.Retention{Mode: immutability.ModeCompliance, Until: made.Add(d)}
+	return &immutability.Retention{Mode: immutability.ModeCompliance, Until: born.Add(d)}
 }
 
 func TestEachObjectGetsWhatItNeeds(t *testing.T) {
@@ -47,7 +47,7 @@ func TestEachObjectGetsWhatItNeeds(t *testing.T) {
 		"an owner record, where copies are": {of(Owner, until(fourDays)), copying, 3 * immutability.Day, nil, immutability.ExtensionDue, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := decide([]subject{c.subject}, immutability.ExtensionPolicy{Period: fourDays}, c.means, made.Add(c.age))[0]
+			s := decide([]subject{c.subject}, immutability.ExtensionPolicy{Period: fourDays}, c.means, born.Add(c.age))[0]
 			if !slices.Equal(s.ways, c.ways) || s.Reason != c.reason || s.broken() != c.broken {
 				t.Errorf("ways %q because %s, broken %v; want %q because %s, broken %v", s.ways, s.Reason, s.broken(), c.ways, c.reason, c.broken)
 			}
@@ -75,7 +75,7 @@ func TestWhatWasNeverProlongedIsReadFirst(t *testing.T) {
 		"only a record is due":                    {[]subject{of(Full, until(6*immutability.Day)), of(Owner, until(fourDays))}, VerifyFirst, 3 * immutability.Day, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			steps := decide(c.subjects, immutability.ExtensionPolicy{Period: fourDays}, means, made.Add(c.age))
+			steps := decide(c.subjects, immutability.ExtensionPolicy{Period: fourDays}, means, born.Add(c.age))
 			if got, why := mustRead(steps, c.verify); got != c.want || (why == "") != got {
 				t.Errorf("%v because %q, want %v", got, why, c.want)
 			}
