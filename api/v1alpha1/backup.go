@@ -214,6 +214,9 @@ type LeaderElectionSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.provider)",fieldPath=".provider",reason=FieldValueRequired,message="is required: name the provider of the object store, such as aws, azure, gcp, openstack, alicloud or local; for no backups leave store out"
 // +kubebuilder:validation:XValidation:rule="has(self.container) || !has(self.provider) || self.provider in ['local', 'Local']",fieldPath=".container",reason=FieldValueRequired,message="is required: name the bucket or container"
+// +kubebuilder:validation:XValidation:rule="!has(self.immutability) || !has(self.provider) || !(self.provider in ['openstack', 'Swift', 'swift'])",fieldPath=".immutability",message="OpenStack Swift cannot lock objects, so nothing keeps backups there from being deleted; use a bucket of another provider, or leave immutability out"
+// +kubebuilder:validation:XValidation:rule="!has(self.immutability) || !has(self.provider) || !(self.provider in ['local', 'Local'])",fieldPath=".immutability",message="a directory of a node cannot be locked against who may write there; use an object store, or leave immutability out"
+// +kubebuilder:validation:XValidation:rule="!has(self.immutability) || !has(self.immutability.retentionType) || self.immutability.retentionType != 'object' || !has(self.provider) || !(self.provider in ['alicloud', 'OSS', 'oss'])",fieldPath=".immutability.retentionType",message="Alibaba OSS locks by the bucket's policy alone; use the type bucket, and make the policy with etcdbrctl bucket ensure"
 type StoreSpec struct {
 	// Name of the bucket or container, which must exist. With the provider local: of a directory, and
 	// optional.
@@ -228,6 +231,13 @@ type StoreSpec struct {
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && (self.startsWith('http://') || self.startsWith('https://'))",message="must be a URL that begins with http:// or https://, such as https://minio.example.org:9000"
 	// +optional
 	EndpointOverride *string `json:"endpointOverride,omitempty"`
+	// How the bucket keeps backups from being deleted. Without it the bucket counts as one from which they
+	// can be deleted: no condition watches over locks, although status.backup tells of those that there are.
+	// May be removed again: what is locked stays so until its lock ends, and the condition BackupsProtected
+	// says when that is. Backups that can be deleted need another bucket, to which an EtcdCopyBackupsTask
+	// copies. Of a store that is only read it tells nothing.
+	// +optional
+	Immutability *ImmutabilitySpec `json:"immutability,omitempty"`
 	// Path within the bucket under which the backups are, as <prefix>/v2/. Two clusters must never
 	// have the same: the sidecar of the second refuses to write. May be empty.
 	// +kubebuilder:validation:MaxLength=512
@@ -243,6 +253,56 @@ type StoreSpec struct {
 	// +optional
 	SecretRef *corev1.SecretReference `json:"secretRef,omitempty"`
 }
+
+// ImmutabilitySpec says who locks backups, and for how long.
+//
+// +kubebuilder:validation:XValidation:rule="self.retentionType == 'object' || !has(self.retentionPeriod)",fieldPath=".retentionPeriod",message="only goes with the retentionType object: with bucket the period is that of the bucket, set by etcdbrctl bucket ensure --retention-period"
+// +kubebuilder:validation:XValidation:rule="self.retentionType == 'object' || !has(self.mode)",fieldPath=".mode",message="only goes with the retentionType object: with bucket the mode is that of the bucket, set by etcdbrctl bucket ensure --retention-mode"
+// +kubebuilder:validation:XValidation:rule="self.retentionType != 'object' || has(self.retentionPeriod)",fieldPath=".retentionPeriod",reason=FieldValueRequired,message="is required with the retentionType object: say for how long each backup is locked, such as 96h"
+type ImmutabilitySpec struct {
+	// Who locks. bucket: the bucket stamps a lock on every new object, for a period that only it knows; it must
+	// have been made so, for example by etcdbrctl bucket ensure. object: the sidecar asks for a lock of the
+	// given period and mode with each upload, which the bucket must allow; its credentials then must include
+	// the right to set retention, and can lock for as long as the bucket's policies let them. Default: bucket.
+	// +kubebuilder:default=bucket
+	// +optional
+	RetentionType RetentionType `json:"retentionType,omitempty"`
+	// How long each object stays locked from its upload, such as 96h. With the type object alone, which
+	// needs it. At least as long as a full snapshot may be the newest one, which the operator computes from the
+	// schedule: what is less is refused with the arithmetic. At most 87600h (ten years), as a lock cannot be
+	// shortened.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="must be a duration from 1m to 87600h (ten years), such as 96h"
+	// +optional
+	RetentionPeriod *metav1.Duration `json:"retentionPeriod,omitempty"`
+	// How strong the lock is. governance: identities with a special right can lift it. compliance: nobody can
+	// before its end. With the type object alone. Default: compliance.
+	// +optional
+	Mode *RetentionMode `json:"mode,omitempty"`
+}
+
+// RetentionType says who locks backups.
+//
+// +kubebuilder:validation:Enum=bucket;object
+type RetentionType string
+
+// The retention types.
+const (
+	RetentionBucket RetentionType = "bucket"
+	RetentionObject RetentionType = "object"
+)
+
+// RetentionMode is how strong a lock is.
+//
+// +kubebuilder:validation:Enum=governance;compliance
+type RetentionMode string
+
+// The retention modes.
+const (
+	RetentionGovernance RetentionMode = "governance"
+	RetentionCompliance RetentionMode = "compliance"
+)
 
 // StorageProvider names who an object store is of.
 //

@@ -40,6 +40,10 @@ const (
 	// ConditionBackupReady: the backups are as recent as their schedule promises. Absent without a
 	// store.
 	ConditionBackupReady ConditionType = "BackupReady"
+	// ConditionBackupsProtected: the newest backups are locked in the bucket, and stay so until newer ones are
+	// there. Absent unless spec.backup.store.immutability asks for it; when that is removed, it stays until the
+	// last lock has ended.
+	ConditionBackupsProtected ConditionType = "BackupsProtected"
 	// ConditionDataVolumesReady: no volume of a member has a problem.
 	ConditionDataVolumesReady ConditionType = "DataVolumesReady"
 	// ConditionClusterIDMismatch: members are of different clusters. True is bad.

@@ -160,6 +160,15 @@ type BackupStatus struct {
 	// The earliest end among the locks of the newest chain. Absent without locks.
 	// +optional
 	ProtectedUntil *metav1.Time `json:"protectedUntil,omitempty"`
+	// Whether the end of some of these locks was computed from the bucket's policy, because the store tells no
+	// date for objects. What is inferred is likely, and not proven.
+	// +optional
+	ProtectionInferred bool `json:"protectionInferred,omitempty"`
+	// How long the newest of the chain's objects was locked from its upload, and so how long the next one will
+	// be, as far as the store tells. Absent: it does not, or there is no lock.
+	// +kubebuilder:validation:Type=string
+	// +optional
+	RetentionPeriod *metav1.Duration `json:"retentionPeriod,omitempty"`
 	// The protection in one phrase.
 	// +optional
 	Protection string `json:"protection,omitempty"`

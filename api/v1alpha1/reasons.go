@@ -44,6 +44,16 @@ const (
 	ReasonStoreOwnedByAnother   = "StoreOwnedByAnother"   // another Etcd writes under this prefix
 )
 
+// Reasons of BackupsProtected.
+const (
+	ReasonProtected           = "Protected"           // the store told a lock of each object of the newest chain
+	ReasonProtectionInferred  = "ProtectionInferred"  // the bucket's policy locks them, as computed: the store tells no dates of objects
+	ReasonProtectionNotKnown  = "ProtectionNotKnown"  // nobody looked yet, or the store does not tell
+	ReasonNotProtected        = "NotProtected"        // something in the newest chain has no lock, or one that is weaker than asked for
+	ReasonRetentionTooShort   = "RetentionTooShort"   // locks end before the next full snapshot is there; the message has the arithmetic
+	ReasonImmutabilityRemoved = "ImmutabilityRemoved" // it is not asked for any more; the message says when the protection ends
+)
+
 // Reasons of DataVolumesReady.
 const (
 	ReasonDataVolumesReady      = "DataVolumesReady"      // no volume has a problem

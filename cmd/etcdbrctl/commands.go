@@ -10,6 +10,7 @@ import (
 	"druid.internal/druid/internal/engine/copier"
 	"druid.internal/druid/internal/engine/downgrader"
 	"druid.internal/druid/internal/engine/excluder"
+	"druid.internal/druid/internal/engine/extender"
 	"druid.internal/druid/internal/engine/prober"
 	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/engine/verifier"
@@ -30,6 +31,7 @@ func (a *app) commands() []*cobra.Command {
 		a.collectCommand(),
 		a.excludeCommand(),
 		a.includeCommand(),
+		a.extendCommand(),
 		a.storeCommand(),
 		a.bucketCommand(),
 		a.serverCommand(),
@@ -49,9 +51,11 @@ var exitTable = []struct {
 	{as[*agent.ConfigError], exitUsage},
 	{as[*interrupted], exitInterrupted},
 	{is(context.Canceled), exitInterrupted},
+	{is(extender.ErrFellBack), exitFellBack}, // also when the store failed besides: it is what must not be overlooked
 	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
 	{is(member.ErrUnreachable, member.ErrForbidden, member.ErrNoLeader), exitUnreachable},
-	{is(prober.ErrTooWeak), exitTooWeak},
+	{is(prober.ErrTooWeak, extender.ErrNoLock), exitTooWeak},
+	{is(extender.ErrNoPeriod), exitUsage},
 	{bucketRefused(true), exitUsage},
 	{bucketRefused(false), exitRefused},
 	{is(admin.ErrForeign, admin.ErrNotEmpty, admin.ErrWeaker), exitRefused},

@@ -60,6 +60,7 @@ there is nothing to do.`,
 	}
 	flags := cmd.Flags()
 	from.add(flags, "", "the store")
+	from.addLock(flags)
 	packing.add(cmd)
 	out.add(flags)
 	flags.StringVar(&mode, "auto-compaction-mode", "periodic", "how --auto-compaction-retention is meant: periodic or revision")

@@ -91,6 +91,7 @@ deleted; run it again after an interruption.`,
 	flags := cmd.Flags()
 	from.add(flags, "source-", "the store to copy from")
 	to.add(flags, "", "the store to copy to")
+	to.addLock(flags)
 	out.add(flags)
 	flags.IntVar(&maxBackups, "max-backups-to-copy", -1, "copy so many of the newest fulls, each with its deltas; -1: all")
 	flags.IntVar(&maxAge, "max-backup-age", -1, "leave out fulls that are older, in days, with their deltas; -1: none")

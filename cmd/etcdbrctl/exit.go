@@ -13,7 +13,8 @@ const (
 	exitRefused     = 3   // nothing was done, because doing it could lose data; the message says what would allow it
 	exitDamaged     = 4   // the backup is damaged or incomplete
 	exitUnreachable = 5   // the store or etcd cannot be reached, or refuses the credentials
-	exitTooWeak     = 6   // store probe --require, bucket ensure --canary: less protection is proven than that
+	exitTooWeak     = 6   // store probe --require, bucket ensure --canary: less protection is proven than that; extend-snapshot-immutability: nothing is locked
+	exitFellBack    = 7   // extend-snapshot-immutability: the newest backup is damaged, an older state was kept locked instead
 	exitInterrupted = 130 // by a signal
 )
 

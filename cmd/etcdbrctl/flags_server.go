@@ -104,6 +104,8 @@ func addStoreConfig(flags *pflag.FlagSet, s *config.Store, set, what string) {
 	flags.IntVar(&s.MaxParallelChunkUploads, set+"max-parallel-chunk-uploads", s.MaxParallelChunkUploads, "parts of one object sent at the same time")
 	number(flags, &s.MinChunkSize, set+"min-chunk-size", "smallest part of a multi-part upload, in bytes")
 	flags.StringVar(&s.TempDir, set+"snapstore-temp-directory", s.TempDir, "where deltas are spilled that outgrow memory")
+	duration(flags, &s.ObjectLock.Period, set+"object-lock-period", objectLockPeriod)
+	flags.StringVar(&s.ObjectLock.Mode, set+"object-lock-mode", s.ObjectLock.Mode, objectLockMode)
 }
 
 // load is the configuration, from the file or the flags, checked.

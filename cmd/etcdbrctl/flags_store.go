@@ -1,10 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/locked"
 	"druid.internal/druid/internal/store/open"
 )
 
@@ -16,6 +21,33 @@ type storeFlags struct {
 	provider, container, endpoint, prefix, tempDir string
 	parallelUploads                                int
 	minChunkSize                                   int64
+
+	lockPeriod time.Duration // 0: no lock is asked for
+	lockMode   string
+}
+
+// What the flags of object locks say.
+const (
+	objectLockPeriod = "lock each new object for so long from its upload, for example 96h, where the bucket lets objects be locked one by one; 0: what the bucket stamps on them stands"
+	objectLockMode   = "how: governance, or compliance, which nobody can lift before its end"
+)
+
+// addLock adds the flags of those who write backups.
+func (f *storeFlags) addLock(flags *pflag.FlagSet) {
+	flags.DurationVar(&f.lockPeriod, "object-lock-period", 0, objectLockPeriod)
+	flags.StringVar(&f.lockMode, "object-lock-mode", "compliance", objectLockMode)
+}
+
+// locked is the store with the locks that f asks for.
+func (f *storeFlags) locked(s store.Store) (store.Store, error) {
+	if f.lockPeriod == 0 {
+		return s, nil
+	}
+	l, err := locked.New(s, immutability.Mode(f.lockMode), f.lockPeriod, time.Now)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--object-lock-period, --object-lock-mode: %w", err)}
+	}
+	return l, nil
 }
 
 func (f *storeFlags) add(flags *pflag.FlagSet, set, what string) {

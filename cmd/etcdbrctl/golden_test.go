@@ -36,6 +36,7 @@ func TestWhatPeopleSee(t *testing.T) {
 		"restore-too-low": {"restore", "--to-revision=100"},
 		"restore-early":   {"restore", "--to-time=2020-01-01T00:00:00Z"},
 		"verify":          {"verify", "--all"},
+		"extend-unlocked": {"extend-snapshot-immutability", "--retention-period=96h"},
 		"collect":         {"collect", "--garbage-collection-policy=LimitBased", "--max-backups=1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (a *app) openBareStore(ctx context.Context, f storeFlags) (store.Store, err
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	return f.locked(s)
 }
 
 // config is how the store that f names is opened.

@@ -8,6 +8,7 @@ import (
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/excluder"
+	"druid.internal/druid/internal/engine/extender"
 	"druid.internal/druid/internal/etcd/datadir"
 )
 
@@ -31,6 +32,10 @@ func withRemedy(err error) error {
 		return fmt.Errorf("%w: --snapshot=%s restores the first state there is", err, noWay.After)
 	case errors.Is(err, excluder.ErrLeavesNothing):
 		return fmt.Errorf("%w: --yes-leave-nothing excludes it all the same", err)
+	case errors.Is(err, extender.ErrNoLock):
+		return fmt.Errorf("%w: `etcdbrctl bucket ensure` gives a bucket a lock where its provider has one, Swift has none; nothing was made", err)
+	case errors.Is(err, extender.ErrNoPeriod):
+		return fmt.Errorf("%w: --retention-period tells one", err)
 	case errors.Is(err, datadir.ErrExists):
 		return fmt.Errorf("%w: --data-dir names another one, --overwrite replaces it", err)
 	case errors.Is(err, datadir.ErrNoRoom):

@@ -110,6 +110,7 @@ small deltas, and a full makes up for what is too large even for that.`,
 	}
 	flags := cmd.Flags()
 	to.add(flags, "", "the store")
+	to.addLock(flags)
 	etcd.add(flags)
 	packing.add(cmd)
 	flags.StringVarP(&schedule, "schedule", "s", "0 */1 * * *", "cron expression for fulls, five fields, in UTC unless it begins with CRON_TZ=; empty: only when needed")

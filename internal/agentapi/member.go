@@ -176,6 +176,10 @@ type Bucket struct {
 	Level      string     `json:"level"`
 	Until      *time.Time `json:"until,omitempty"`
 	Protection string     `json:"protection"`
+	// Inferred: the end of some of the locks was computed from the bucket's policy, not told.
+	Inferred bool `json:"inferred,omitempty"`
+	// Period is how long the newest object of the chain was locked from its upload, in seconds; 0: not told.
+	Period int64 `json:"periodSeconds,omitempty"`
 	// Tampering is what somebody may have done to the bucket, the gravest first, and Excluded the snapshots
 	// that restores leave out. Of both the first few are told, and how many there are.
 	Tampering      []Tampering `json:"tampering,omitempty"`

@@ -191,6 +191,9 @@ func TestALookThroughTheBucketTellsWhatItGivesAndWhatSomebodyDid(t *testing.T) {
 	if b.First == nil || b.First.Revision != int64(chain.Base.Last) || b.First.Time.IsZero() || b.Level != "governance" || b.Until == nil || b.Until.Before(time.Now().Add(47*time.Hour)) || b.TamperingCount+b.ExcludedCount != 0 {
 		t.Errorf("it tells %+v, want everything from revision %d on, in governance mode for two days", b, chain.Base.Last)
 	}
+	if want := int64(48 * time.Hour / time.Second); b.Period != want || b.Inferred {
+		t.Errorf("the locks are of %d seconds, want %d; inferred %t, want false", b.Period, want, b.Inferred)
+	}
 	if _, err := s.Put(t.Context(), prefix+"/v2/what-is-this", strings.NewReader("?"), store.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ var tampering = []timeline.Code{
 
 // describeBucket is what a catalog says about the lineage of which the newest chain is so protected.
 func describeBucket(t timeline.Timeline, own timeline.Lineage, protection immutability.Summary, now time.Time) agentapi.Bucket {
-	b := agentapi.Bucket{LookedAt: now.UTC(), Level: protection.Mode.String(), Protection: protection.String()}
+	b := agentapi.Bucket{LookedAt: now.UTC(), Level: protection.Mode.String(), Protection: protection.String(), Inferred: protection.Inferred}
 	if protection.Protected() && !protection.Until.IsZero() {
 		until := protection.Until.UTC()
 		b.Until = &until
@@ -101,6 +101,7 @@ func (t *term) survey(ctx context.Context) error {
 	}
 	f.contest, f.contenders = contest(cat.Timeline, standing.Lineage)
 	protection := immutability.Summary{Mode: immutability.ModeNone}
+	var period time.Duration    // of the newest object's lock
 	var reach snapshot.Revision // what can be restored
 	own, known := cat.Timeline.Lineage(standing.Lineage)
 	if known {
@@ -111,12 +112,14 @@ func (t *term) survey(ctx context.Context) error {
 				return err
 			}
 			protection = immutability.Summarize(locks, clock)
+			period = periodOf(cat, chain, locks)
 		}
 	}
 	if protection.Protected() {
 		f.until = protection.Until
 	}
 	f.bucket = describeBucket(cat.Timeline, own, protection, t.cfg.Now())
+	f.bucket.Period = int64(period / time.Second)
 	if now := standing.Uploaded(); reach < now {
 		f.gaps = max(f.gaps, 1)
 		t.remedy(ctx, reach, now)
@@ -129,6 +132,18 @@ func (t *term) survey(ctx context.Context) error {
 	}
 	t.log.Info("looked through the bucket", "objects", cat.Objects.Len(), "gaps", f.gaps, "protection", protection.String())
 	return nil
+}
+
+// periodOf is how long the newest object of a chain was locked from its upload, to the second: what the next
+// one will get, too. 0: nobody told.
+func periodOf(cat *catalog.Catalog, c timeline.Chain, locks []*immutability.Retention) time.Duration {
+	refs := objectsOf(c)
+	last := len(refs) - 1
+	o, found := cat.Objects.Find(refs[last])
+	if r := locks[last]; found && r != nil && r.Mode.Locks() && r.Until.After(o.Modified) && !o.Modified.IsZero() {
+		return r.Until.Sub(o.Modified).Round(time.Second)
+	}
+	return 0
 }
 
 // contest tells of other clusters that write to the prefix, and how many they are.

@@ -129,6 +129,15 @@ type Store struct {
 	MinChunkSize            Bytes  `json:"minChunkSize"`
 	TempDir                 string `json:"tempDir"`
 	IsSource                bool   `json:"isSource"`
+	// ObjectLock asks for a lock with each upload; without a period nothing is asked for, and what the
+	// bucket stamps on new objects stands.
+	ObjectLock ObjectLock `json:"objectLock"`
+}
+
+// ObjectLock is the lock of each new object.
+type ObjectLock struct {
+	Period Duration `json:"period"` // from the upload
+	Mode   string   `json:"mode"`   // governance or compliance
 }
 
 // Secondary is a second store that is kept like the first.
@@ -205,7 +214,7 @@ type Defragmentation struct {
 
 // Defaults are the original's, but for what protects: nothing is skipped, compression is zstd.
 func Defaults() Config {
-	store := Store{MaxParallelChunkUploads: 5, MinChunkSize: 5 << 20, TempDir: "/tmp"}
+	store := Store{MaxParallelChunkUploads: 5, MinChunkSize: 5 << 20, TempDir: "/tmp", ObjectLock: ObjectLock{Mode: "compliance"}}
 	return Config{
 		Etcd: Etcd{Endpoints: []string{"http://127.0.0.1:2379"}, ConnectionTimeout: Duration(30 * time.Second),
 			SnapshotTimeout: Duration(15 * time.Minute), DefragTimeout: Duration(8 * time.Minute), InsecureTransport: true},

@@ -155,10 +155,15 @@ func TestWhatCannotWorkIsNamedBeforeTheStart(t *testing.T) {
 		"maxBackups must be above 0": func(c *config.Config) {
 			c.Snapshotter.GarbageCollectionPolicy, c.Snapshotter.MaxBackups = "LimitBased", 0
 		},
-		"no period may be negative":                           func(c *config.Config) { c.Snapshotter.DeltaSnapshotPeriod = -1 },
-		"verificationPeriod must be 0 (never) or at":          func(c *config.Config) { c.Snapshotter.VerificationPeriod = config.Duration(time.Second) },
-		"compressionConfig.policy \"rar\" is none of":         func(c *config.Config) { c.Compression.Policy = "rar" },
-		"snapstoreConfig: maxParallelChunkUploads":            func(c *config.Config) { c.Store.MaxParallelChunkUploads = 0 },
+		"no period may be negative":                                                 func(c *config.Config) { c.Snapshotter.DeltaSnapshotPeriod = -1 },
+		"verificationPeriod must be 0 (never) or at":                                func(c *config.Config) { c.Snapshotter.VerificationPeriod = config.Duration(time.Second) },
+		"compressionConfig.policy \"rar\" is none of":                               func(c *config.Config) { c.Compression.Policy = "rar" },
+		"snapstoreConfig: maxParallelChunkUploads":                                  func(c *config.Config) { c.Store.MaxParallelChunkUploads = 0 },
+		"objectLock.period must be from 0 (no lock is asked for) to 87600h0m0s, as": func(c *config.Config) { c.Store.ObjectLock.Period = config.Duration(87601 * time.Hour) },
+		"storeConfig.objectLock.mode \"forever\" is neither governance nor": func(c *config.Config) {
+			c.Secondary = config.Secondary{BackupSyncEnabled: true, SyncPeriod: config.Duration(time.Hour), StoreConfig: c.Store}
+			c.Secondary.StoreConfig.Container, c.Secondary.StoreConfig.ObjectLock = "another", config.ObjectLock{Period: 1, Mode: "forever"}
+		},
 		"snapstoreConfig.tempDir":                             func(c *config.Config) { c.Store.TempDir = filepath.Join(token, "below a file") },
 		"needs secondarySnapstoreConfig.storeConfig":          func(c *config.Config) { c.Secondary.BackupSyncEnabled = true },
 		"needs snapstoreConfig.provider":                      func(c *config.Config) { c.Secondary.BackupSyncEnabled, c.Store.Provider = true, "" },

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/agentapi/auth"
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/engine/snapshotter"
 )
 
@@ -158,7 +159,17 @@ func (s Store) check(where string) error {
 	if s.MaxParallelChunkUploads < 1 || s.MinChunkSize < 1 {
 		return fmt.Errorf("%s: maxParallelChunkUploads and minChunkSize must be above 0", where)
 	}
-	return nil
+	if p := s.ObjectLock.Period.D(); p < 0 || p > immutability.MaxPeriod {
+		return fmt.Errorf("%s.objectLock.period must be from 0 (no lock is asked for) to %s, as a lock cannot be shortened, it is %s", where, Duration(immutability.MaxPeriod), s.ObjectLock.Period)
+	}
+	switch immutability.Mode(s.ObjectLock.Mode) {
+	case immutability.ModeGovernance, immutability.ModeCompliance:
+		return nil
+	}
+	if s.ObjectLock.Period == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s.objectLock.mode %q is neither governance nor compliance", where, s.ObjectLock.Mode)
 }
 
 func (c Config) checkRest() error {

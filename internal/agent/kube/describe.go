@@ -81,8 +81,11 @@ func bucket(b *agentapi.Bucket) *druidv1alpha1.BackupStatus {
 	}
 	out := &druidv1alpha1.BackupStatus{
 		LookedAt: metav1.NewTime(b.LookedAt), FirstRestorable: restorable(b.First), LastRestorable: restorable(b.Last),
-		ProtectionLevel: b.Level, ProtectedUntil: at(b.Until), Protection: clip(b.Protection, maxText),
+		ProtectionLevel: b.Level, ProtectedUntil: at(b.Until), Protection: clip(b.Protection, maxText), ProtectionInferred: b.Inferred,
 		TamperFindingsCount: int32(b.TamperingCount), ExcludedSnapshotsCount: int32(b.ExcludedCount), //nolint:gosec // numbers of objects below a prefix
+	}
+	if b.Period > 0 {
+		out.RetentionPeriod = &metav1.Duration{Duration: time.Duration(b.Period) * time.Second}
 	}
 	for _, f := range b.Tampering[:min(len(b.Tampering), maxListed)] {
 		out.TamperFindings = append(out.TamperFindings, druidv1alpha1.TamperFinding{Code: f.Code, Message: clip(f.Text, maxText)})

@@ -88,7 +88,7 @@ func TestEverythingThatIsKnownIsDescribed(t *testing.T) {
 	m.Etcd.Alarms = []string{"NOSPACE", "CORRUPT", "NOSPACE"}
 	m.Snapshots = &agentapi.Snapshots{LastFull: &agentapi.Uploaded{Timestamp: at, Name: "Full-1", Size: 10, EndRevision: 5},
 		LastDelta: &agentapi.Uploaded{Timestamp: at, Name: "Incr-6", Size: 3, StartRevision: 6, EndRevision: 7}, AccumulatedDeltaSize: 3, NothingNew: &at,
-		Bucket: &agentapi.Bucket{LookedAt: at, First: &agentapi.Restorable{Time: epoch, Revision: 5}, Last: &agentapi.Restorable{Time: at, Revision: 7}, Level: "governance", Until: &at,
+		Bucket: &agentapi.Bucket{LookedAt: at, First: &agentapi.Restorable{Time: epoch, Revision: 5}, Last: &agentapi.Restorable{Time: at, Revision: 7}, Level: "governance", Until: &at, Inferred: true, Period: 345600,
 			Protection: "governance until then", Tampering: []agentapi.Tampering{{Code: "marker", Text: "it has a delete marker"}}, TamperingCount: 11, Excluded: []string{"Full-0"}, ExcludedCount: 12}}
 	m.BackupFailure = &agentapi.BackupFailure{Since: at, Reason: agentapi.StoreNotReachable, Message: "no"}
 	m.LastRestoration = &agentapi.Restored{Type: agentapi.FromSnapshot, Status: agentapi.Success, Start: epoch, End: &at, Message: "why"}
@@ -105,7 +105,7 @@ func TestEverythingThatIsKnownIsDescribed(t *testing.T) {
 			AccumulatedDeltaSize: q(3), NothingNew: ref(minute(1)), Failure: &druidv1alpha1.SnapshotFailure{Since: minute(1), Reason: "StoreNotReachable", Message: "no"},
 			Bucket: &druidv1alpha1.BackupStatus{
 				LookedAt: minute(1), FirstRestorable: &druidv1alpha1.RestorableState{Time: minute(0), Revision: 5}, LastRestorable: &druidv1alpha1.RestorableState{Time: minute(1), Revision: 7},
-				ProtectionLevel: "governance", ProtectedUntil: ref(minute(1)), Protection: "governance until then",
+				ProtectionLevel: "governance", ProtectedUntil: ref(minute(1)), Protection: "governance until then", ProtectionInferred: true, RetentionPeriod: &metav1.Duration{Duration: 96 * time.Hour},
 				TamperFindings: []druidv1alpha1.TamperFinding{{Code: "marker", Message: "it has a delete marker"}}, TamperFindingsCount: 11, ExcludedSnapshots: []string{"Full-0"}, ExcludedSnapshotsCount: 12}},
 		LastRestoration:     &druidv1alpha1.Restoration{Type: "FromSnapshot", Status: "Success", Message: "why", StartTime: minute(0), EndTime: ref(minute(1))},
 		LastDefragmentation: &druidv1alpha1.Defragmentation{StartTime: minute(0), EndTime: ref(minute(1)), Status: "Success", Reason: "schedule", Message: "ok", InitialDBSize: q(9), FinalDBSize: q(4)},

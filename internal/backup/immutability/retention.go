@@ -23,7 +23,10 @@ const (
 type Retention struct {
 	Mode  Mode      `json:"mode"`
 	Until time.Time `json:"until,omitzero"` // when the lock ends, by the store's clock; zero with ModeNone, or when only a hold protects
-	Hold  bool      `json:"hold,omitempty"` // legal or event-based hold: protected until it is released, whatever Until says
+	// Inferred: the store tells no date of the object itself, and Until was computed from its upload and from
+	// what the bucket's policy says now.
+	Inferred bool `json:"inferred,omitempty"`
+	Hold     bool `json:"hold,omitempty"` // legal or event-based hold: protected until it is released, whatever Until says
 }
 
 // Covers reports whether a lock that was read back is at least what was asked for: as strong,

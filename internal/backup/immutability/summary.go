@@ -15,6 +15,8 @@ type Summary struct {
 	// Until is the earliest end among the locks that count; zero unless Protected, and zero
 	// when holds alone protect, which have no end.
 	Until time.Time `json:"until,omitzero"`
+	// Inferred: the end of some of the locks was computed, not told.
+	Inferred bool `json:"inferred,omitempty"`
 	// Held: every object is under a hold, so protection goes on after Until.
 	Held bool `json:"held,omitempty"`
 
@@ -39,10 +41,15 @@ func (s Summary) String() string {
 		return fmt.Sprintf("not protected as far as we know: of %d of %d objects the lock is unknown", s.Unknown, s.Objects)
 	case s.Until.IsZero():
 		return fmt.Sprintf("%s by hold, until it is released", s.Mode)
-	case s.Held:
-		return fmt.Sprintf("%s until %s, then by hold", s.Mode, s.Until.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("%s until %s", s.Mode, s.Until.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("%s until %s", s.Mode, s.Until.UTC().Format(time.RFC3339))
+	if s.Inferred {
+		text += ", as inferred from the bucket's policy"
+	}
+	if s.Held {
+		text += ", then by hold"
+	}
+	return text
 }
 
 // Summarize combines the retentions of objects at now, which is Clock.ForExtension: the
@@ -66,10 +73,11 @@ func Summarize(rs []*Retention, now time.Time) Summary {
 		case !until.IsZero() && (s.Until.IsZero() || until.Before(s.Until)):
 			s.Until = until
 		}
+		s.Inferred = s.Inferred || r != nil && r.Inferred
 		s.Held = s.Held && r != nil && r.Hold
 	}
 	if !s.Protected() {
-		s.Until, s.Held = time.Time{}, false
+		s.Until, s.Held, s.Inferred = time.Time{}, false, false
 	}
 	return s
 }

@@ -144,7 +144,7 @@ func (v *view) toLatest(t timeline.Timeline, target Target, opts Options) (Plan,
 func (v *view) passedOver(t timeline.Timeline, end snapshot.Revision) *LossError {
 	var latest int64 = -1
 	for _, s := range v.known() {
-		latest = max(latest, s.Name().Created)
+		latest = max(latest, s.Taken())
 	}
 	older, ancestors := false, v.ancestors(t)
 	for _, l := range t.Lineages {
@@ -158,7 +158,7 @@ func (v *view) passedOver(t timeline.Timeline, end snapshot.Revision) *LossError
 		other := view{Lineage: l}
 		var loss *LossError
 		for _, s := range other.known() {
-			created := s.Name().Created // in whole seconds: within one, the revision tells
+			created := s.Taken() // in whole seconds: within one, the revision tells
 			if created < latest || created == latest && s.Last <= end || older && l.ID == "" && s.Last <= end || loss != nil && s.Last <= loss.Newest {
 				continue
 			}

@@ -87,6 +87,19 @@ func (p Plan) Deletions() []Decision {
 	return steps
 }
 
+// Narrow is the plan for only some snapshots: what belongs to another, by its key, is kept. Nothing
+// goes that did not before, so what no policy may delete stays, and what belongs to one snapshot goes or
+// stays together. What goes may have continued something that stays.
+func (p Plan) Narrow(meant func(snapshot string) bool) Plan {
+	p.Decisions = slices.Clone(p.Decisions)
+	for i, d := range p.Decisions {
+		if d.Action != Keep && !meant(d.Snapshot) {
+			p.Decisions[i].Action, p.Decisions[i].Reasons, p.Decisions[i].Until = Keep, []Reason{NotMeant}, time.Time{}
+		}
+	}
+	return p
+}
+
 // Unknown are the blocked versions whose lock nobody told. A collector on a store that does
 // not list locks decides once, asks about these, and decides again with the answers: what a
 // policy wants does not depend on locks, so no others are needed.

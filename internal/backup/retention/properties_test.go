@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
@@ -51,6 +52,37 @@ func try(t *testing.T, fn func(t *testing.T, r *rand.Rand, s *scene, plan Plan))
 	})
 }
 
+// Whatever a plan is narrowed to, the snapshots meant keep their decisions, and nothing of others goes.
+func TestANarrowedPlanDeletesNothingElse(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 9))
+	narrowed := 0
+	for range 500 {
+		s := wildScene(r)
+		s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+		whole, err := Decide(s.bucket, s.policy, s.now, immutability.DeleteMargin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		meant := func(key string) bool { return len(key)%2 == 0 }
+		for i, d := range whole.Narrow(meant).Decisions {
+			before := whole.Decisions[i]
+			switch {
+			case before.Action == Keep || meant(d.Snapshot):
+				if diff := cmp.Diff(before, d, cmpopts.IgnoreUnexported(Decision{})); diff != "" {
+					t.Fatalf("it changed (-whole +narrow):\n%s", diff)
+				}
+			case d.Action != Keep || !d.Has(NotMeant) || !d.Until.IsZero():
+				t.Fatalf("not meant, and %+v", d)
+			default:
+				narrowed++
+			}
+		}
+	}
+	if narrowed == 0 {
+		t.Error("nothing was narrowed")
+	}
+}
+
 func TestTheRandomBucketsGiveEveryReasonToBeTold(t *testing.T) {
 	seen := map[Reason]bool{}
 	r := rand.New(rand.NewPCG(7, 7))
@@ -68,7 +100,8 @@ func TestTheRandomBucketsGiveEveryReasonToBeTold(t *testing.T) {
 		}
 	}
 	for why := range texts {
-		if !seen[why] {
+		if !seen[why] && why != NotMeant { // of Plan.Narrow
+
 			t.Errorf("%s never happened: the properties are not tried on it", why)
 		}
 	}

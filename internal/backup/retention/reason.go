@@ -24,6 +24,7 @@ const (
 	WithinLimits Reason = "within-limits"
 	WithSnapshot Reason = "with-snapshot"
 	NotYetOldest Reason = "not-yet-oldest"
+	NotMeant     Reason = "not-meant"
 )
 
 // Why something is kept although the policy would let it go: the properties of the package.
@@ -82,6 +83,7 @@ var texts = map[Reason]string{
 	WithinLimits: "within the limits",
 	WithSnapshot: "its snapshot is kept",
 	NotYetOldest: "an older snapshot is still kept",
+	NotMeant:     "not among what this collection is for",
 
 	NewestChain:     "part of the newest restorable chain",
 	CurrentStream:   "part of the stream being written",

@@ -92,7 +92,9 @@ type Manifest struct {
 	EtcdVersion    string `json:"etcdVersion,omitempty"`
 	StorageVersion string `json:"storageVersion,omitempty"`
 	CompactedFrom  string `json:"compactedFrom,omitempty"` // Name of the base, when compact made this full from other snapshots
-	Writer         string `json:"writer,omitempty"`        // program and version
+	// CopiedFrom is the name of the snapshot whose bytes these are, where the copy was made only to be locked anew.
+	CopiedFrom string `json:"copiedFrom,omitempty"`
+	Writer     string `json:"writer,omitempty"` // program and version
 	// Suspect says, in one sentence, why the content may not be what the cluster agreed on: no
 	// majority of its members told the same HashKV when the full was taken. Empty: no such doubt.
 	Suspect string `json:"suspect,omitempty"`

@@ -57,13 +57,12 @@ func (l Lineage) Cluster() uint64 {
 	return 0
 }
 
-// LastWrite is the latest creation time in the names of the snapshots that are there and not
-// excluded; the zero time if there are none. Who still writes an older lineage has not left it,
+// LastWrite is when the latest of the snapshots was taken that are there and not excluded; the zero time if there are none. Who still writes an older lineage has not left it,
 // whatever began since.
 func (l Lineage) LastWrite() time.Time {
 	var last time.Time
 	for _, s := range l.Snapshots {
-		if at := s.Name().CreatedAt(); !s.Excluded && at.After(last) {
+		if at := (snapshot.Name{Created: s.Taken()}).CreatedAt(); !s.Excluded && at.After(last) {
 			last = at
 		}
 	}

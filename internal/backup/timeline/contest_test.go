@@ -35,6 +35,13 @@ func TestTwoClustersThatWriteToOnePrefixContend(t *testing.T) {
 			full 100 at 1000 manifest lineage=A cluster=1
 			full 300 at 2000 manifest lineage=B parent=A fork=250 cluster=2
 			delta 101-120 at 2601 manifest lineage=A cluster=1 excluded`, "B", nil},
+		"what was left is kept locked by copies": {`
+			full 100 at 1000 manifest lineage=A cluster=1
+			full 300 at 2000 manifest lineage=B parent=A fork=250 cluster=2
+			full 100 at 9000 manifest lineage=A cluster=1 copied-from=Full-00000000-00000100-1000.gz`, "B", nil},
+		"what was left is there in copies alone": {`
+			full 300 at 2000 manifest lineage=B cluster=2
+			full 100 at 9000 manifest lineage=A cluster=1 copied-from=Full-00000000-00000100-1000.gz`, "A", []snapshot.LineageID{"B"}},
 		"two members of one cluster each began one": {`
 			full 100 at 1000 manifest lineage=A cluster=1
 			full 300 at 2000 manifest lineage=B cluster=1

@@ -103,13 +103,13 @@ func (b *builder) order() {
 	})
 }
 
-// born is the creation time in the name of the first snapshot, in Unix seconds.
+// born is when the first snapshot was taken, in Unix seconds.
 func (l *Lineage) born() int64 {
 	var first int64 = -1
 	for _, list := range [][]Snapshot{l.Snapshots, l.Missing} {
 		for _, s := range list {
-			if first < 0 || s.Name().Created < first {
-				first = s.Name().Created
+			if first < 0 || s.Taken() < first {
+				first = s.Taken()
 			}
 		}
 	}

@@ -28,6 +28,18 @@ func (s Snapshot) Name() snapshot.Name { return s.Key.Name }
 // be damaged, gone or of a kind that cannot be unpacked.
 func (s Snapshot) Usable() bool { return s.Problem == "" && !s.Excluded }
 
+// Taken is when the content was written for the first time, in Unix seconds by the writer's clock: the
+// time in the name, and of a copy that was made only to be locked anew the time in the name of its origin.
+// A copy is nobody's sign of life.
+func (s Snapshot) Taken() int64 {
+	if s.Manifest != nil && s.Manifest.CopiedFrom != "" {
+		if origin, err := snapshot.ParseName(s.Manifest.CopiedFrom); err == nil {
+			return min(origin.Created, s.Key.Name.Created)
+		}
+	}
+	return s.Key.Name.Created
+}
+
 // Full reports whether the snapshot holds a whole database.
 func (s Snapshot) Full() bool { return s.Key.Name.Kind == snapshot.Full }
 

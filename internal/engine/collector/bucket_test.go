@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
@@ -136,4 +140,24 @@ func result(t *testing.T, r Report, name string) Outcome {
 	}
 	t.Fatalf("no outcome of %s in %+v", name, r.Outcomes)
 	return Outcome{}
+}
+
+// What a collection is not for stays, whatever the policy lets go.
+func TestOnlyWhatIsMeantIsDeleted(t *testing.T) {
+	for title, p := range profiles() {
+		t.Run(title, func(t *testing.T) {
+			b := newBucket(t, p)
+			b.fill("a", threeStreams, nil)
+			o := b.options(keepOne)
+			o.Only = func(s timeline.Snapshot) bool {
+				return s.Name().String() == threeStreams[2] || s.Name().String() == threeStreams[5]
+			}
+			c := New(b, b, o)
+			collect(t, c)
+			want := enginetest.WithManifests(slices.Delete(slices.Clone(threeStreams), 2, 3)...)
+			if diff := cmp.Diff(want, b.keys()); diff != "" {
+				t.Errorf("what is left (-want +got):\n%s", diff)
+			}
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/store"
 )
 
@@ -17,6 +18,8 @@ import (
 type Options struct {
 	Prefix string
 	Policy retention.Policy
+	// Only, unless nil, narrows the policy: what belongs to a snapshot of which it says false is kept.
+	Only func(timeline.Snapshot) bool
 	// ChunksAreData: see retention.Bucket. Not needed for our own Swift provider, which lists a
 	// large object as one and deletes it as one.
 	ChunksAreData bool

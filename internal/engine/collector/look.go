@@ -45,7 +45,7 @@ func (c *Collector) look(ctx context.Context) (Plan, error) {
 			bucket.Locks[ref] = o.Retention
 		}
 	}
-	decided, err := retention.Decide(bucket, c.opts.Policy, now, margin)
+	decided, err := c.decide(bucket, now)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -59,12 +59,29 @@ func (c *Collector) look(ctx context.Context) (Plan, error) {
 			plan.Notes = append(plan.Notes, fmt.Sprintf("of %d versions the store does not tell the lock, so they count as protected; "+
 				"the collector needs the right to read locks (S3: s3:GetObjectRetention and s3:GetObjectLegalHold)", untold))
 		}
-		if decided, err = retention.Decide(bucket, c.opts.Policy, now, margin); err != nil {
+		if decided, err = c.decide(bucket, now); err != nil {
 			return Plan{}, err
 		}
 	}
 	plan.Plan = decided
 	return plan, nil
+}
+
+// decide asks the policy, and keeps what is not to be touched whatever the policy lets go.
+func (c *Collector) decide(b retention.Bucket, now time.Time) (retention.Plan, error) {
+	p, err := retention.Decide(b, c.opts.Policy, now, margin)
+	if err != nil || c.opts.Only == nil {
+		return p, err
+	}
+	meant := map[string]bool{}
+	for _, l := range b.Timeline.Lineages {
+		for _, list := range [][]timeline.Snapshot{l.Snapshots, l.Missing} {
+			for _, s := range list {
+				meant[s.Key.String()] = c.opts.Only(s)
+			}
+		}
+	}
+	return p.Narrow(func(key string) bool { return meant[key] }), nil
 }
 
 // clock is the moment by which locks and ages are judged. The store tells its time in the

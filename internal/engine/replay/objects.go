@@ -34,7 +34,8 @@ var damage = []error{
 	datadir.ErrBaseTruncated, datadir.ErrBaseNoTrailer, datadir.ErrBaseDigest, datadir.ErrBaseBehind, datadir.ErrNotEtcd, datadir.ErrHashKV,
 }
 
-func condemns(err error) bool {
+// Condemns reports whether err, met while an object was read, says that the object is damaged.
+func Condemns(err error) bool {
 	for _, d := range damage {
 		if errors.Is(err, d) {
 			return true
@@ -52,7 +53,7 @@ func condemns(err error) bool {
 // blame attributes err to the object it condemns, if it condemns any.
 func blame(ref timeline.Ref, err error) error {
 	var known *ObjectError
-	if err == nil || err == io.EOF || errors.As(err, &known) || !condemns(err) {
+	if err == nil || err == io.EOF || errors.As(err, &known) || !Condemns(err) {
 		return err
 	}
 	return &ObjectError{ref, err}

@@ -202,7 +202,7 @@ func (n *session) resume(own timeline.Lineage, strangers []timeline.Snapshot, re
 			n.revisions += d.To - d.From + 1
 		}
 		// Deltas of ours will overlap theirs, which the original cannot read; a full parts them.
-		wrote := n.stamp
+		wrote := c.Base.Taken()
 		if n.lastDelta != nil {
 			wrote = max(wrote, n.lastDelta.Key.Name.Created)
 		}

@@ -230,9 +230,22 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 			no("%s names the namespace %s, from which pods cannot have Secrets: copy %s into %s", s.Field, s.Namespace, s.Name, e.Namespace)
 		}
 	}
+	if i := immutabilityOf(in.Etcd); i != nil && i.RetentionPeriod != nil {
+		if c := health.Coverage(in.Etcd, i.RetentionPeriod.Duration); !c.Holds() {
+			no("spec.backup.store.immutability.retentionPeriod is too short for spec.backup.fullSnapshotSchedule %q: %s; lengthen the period, or take fulls more often", *in.Etcd.Spec.Backup.FullSnapshotSchedule, c)
+		}
+	}
 	if (p.Size.PeerTLS || p.Size.PeerCertificates) && in.Etcd.Spec.Etcd.PeerUrlTLS == nil {
 		no("members use TLS between each other, and which Secrets they do that with is not known any more: name them in spec.etcd.peerUrlTls until all members have changed")
 	}
+}
+
+// immutabilityOf is what the specification says of locks; nil: nothing.
+func immutabilityOf(e *druidv1alpha1.Etcd) *druidv1alpha1.ImmutabilitySpec {
+	if !e.BackupsEnabled() {
+		return nil
+	}
+	return e.Spec.Backup.Store.Immutability
 }
 
 // safetyOf is what the conditions say about losing a copy of the data.
@@ -324,7 +337,9 @@ func backupChecksum(in desired.Input) string {
 	if !in.Etcd.BackupsEnabled() {
 		return ""
 	}
-	store, err := json.Marshal(in.Etcd.Spec.Backup.Store)
+	where := *in.Etcd.Spec.Backup.Store
+	where.Immutability = nil
+	store, err := json.Marshal(where)
 	if err != nil {
 		return "" // not of a struct of texts
 	}

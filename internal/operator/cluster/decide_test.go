@@ -286,6 +286,36 @@ func withPeerTLS(t *testing.T, n int32) *Observed {
 	return o
 }
 
+func TestAPeriodThatLeavesBackupsWithoutALockIsRefused(t *testing.T) {
+	locks := func(d time.Duration) func(*Observed) {
+		return func(o *Observed) {
+			o.Etcd.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Container: ptr("backups"), Prefix: "p", Provider: ptr(druidv1alpha1.StorageProvider("aws"))}
+			o.Etcd.Spec.Backup.Store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionObject, RetentionPeriod: &metav1.Duration{Duration: d}}
+		}
+	}
+	const arithmetic = `spec.backup.store.immutability.retentionPeriod is too short for spec.backup.fullSnapshotSchedule "0 0 * * *": objects are locked for 24h, and a full is the newest for up to 24h30m (24h between two, 15m until the next is in the bucket, 15m for clocks): it would be without a lock for up to 30m; lengthen the period, or take fulls more often`
+	if p := mustDecide(t, running(t, 3, locks(24*time.Hour)), testSettings); len(p.Refused) != 1 || p.Refused[0] != arithmetic || len(p.Objects) > 0 {
+		t.Errorf("refused %q, want %q, and %d objects, want none", p.Refused, arithmetic, len(p.Objects))
+	}
+	hourly := func(o *Observed) { o.Etcd.Spec.Backup.FullSnapshotSchedule = ptr("0 * * * *") }
+	for phrase, change := range map[string][]func(*Observed){"enough": {locks(24*time.Hour + 30*time.Minute)}, "more fulls": {locks(24 * time.Hour), hourly}} {
+		if p := mustDecide(t, running(t, 3, change...), testSettings); len(p.Refused) > 0 {
+			t.Errorf("%s: refused %q", phrase, p.Refused)
+		}
+	}
+}
+
+func TestTheBucketsOwnLocksAreNoChangeOfThePods(t *testing.T) {
+	store := func(i *druidv1alpha1.ImmutabilitySpec) desired.Input {
+		o := running(t, 3)
+		o.Etcd.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Container: ptr("backups"), Prefix: "p", Provider: ptr(druidv1alpha1.StorageProvider("aws")), Immutability: i}
+		return desired.Input{Etcd: o.Etcd}
+	}
+	if a, b := backupChecksum(store(nil)), backupChecksum(store(&druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionBucket})); a != b || a == "" {
+		t.Errorf("the digests are %q and %q, want the same", a, b)
+	}
+}
+
 func TestTLSThatIsStillUsedStaysThoughNobodyWantsItAnyMore(t *testing.T) {
 	o := withPeerTLS(t, 3)
 	if p := mustDecide(t, o, testSettings); !p.Done() || !p.Size.PeerTLS {

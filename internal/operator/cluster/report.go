@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/kube"
 )
 
@@ -38,7 +39,7 @@ func statusOf(o *Observed, p Plan, out outcome, run string, now time.Time) druid
 	selector := labels.SelectorFromSet(e.MemberPodLabels()).String()
 	s.Selector = &selector
 	s.PeerUrlTLSEnabled = peerTLS(o)
-	s.Backup = backupOf(o)
+	s.Backup = health.Backup(o.Observation)
 	s.BootstrapWithExistingCluster = joined(s, e)
 	report(&s, e, p, out, run, now)
 	forFormerReaders(&s, o, p)
@@ -183,21 +184,6 @@ func peerTLS(o *Observed) *bool {
 		return o.Etcd.Status.PeerUrlTLSEnabled
 	}
 	return &all
-}
-
-// backupOf is what was found by the last look through the bucket. It stays while nobody looks, as while the
-// cluster sleeps.
-func backupOf(o *Observed) *druidv1alpha1.BackupStatus {
-	if !o.Etcd.BackupsEnabled() {
-		return nil
-	}
-	newest := o.Etcd.Status.Backup
-	for i := range o.Members {
-		if b := bucketOf(o.Members[i].Status); b != nil && (newest == nil || newest.LookedAt.Before(&b.LookedAt)) {
-			newest = b
-		}
-	}
-	return newest
 }
 
 // backupNews are events about what a look through the bucket found that the one before had not.

@@ -100,6 +100,9 @@ func copyContainer(t *druidv1alpha1.EtcdCopyBackupsTask, image string) corev1.Co
 		}
 		args = append(args, s.flags+"snapstore-temp-directory="+scratchDir)
 	}
+	if period, mode := objectLock(&t.Spec.TargetStore); period != "" {
+		args = append(args, "--object-lock-period="+period, "--object-lock-mode="+mode)
+	}
 	args = append(args, "--copy-manifest="+scratchDir+"/copied.json")
 	if n := t.Spec.MaxBackups; n != nil {
 		args = append(args, fmt.Sprintf("--max-backups-to-copy=%d", *n))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,7 @@ func withEveryOption(s *druidv1alpha1.EtcdCopyBackupsTaskSpec) {
 	s.PodLabels = map[string]string{"networking.gardener.cloud/to-public-networks": "allowed", druidv1alpha1.LabelPartOf: "stolen"}
 	s.SourceStore.EndpointOverride = ptr("https://s3.example.org")
 	s.TargetStore.EndpointOverride = ptr("https://azurite.example.org")
+	s.TargetStore.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionObject, RetentionPeriod: &metav1.Duration{Duration: 96 * time.Hour}}
 	s.MaxBackups, s.MaxBackupAge = ptr(uint32(3)), ptr(uint32(30))
 	s.WaitForFinalSnapshot = &druidv1alpha1.WaitForFinalSnapshotSpec{Enabled: true, Timeout: &metav1.Duration{Duration: 600e9}}
 }

@@ -110,6 +110,37 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	}
 }
 
+func TestTheSidecarIsToldOfTheLocksThatItAsksFor(t *testing.T) {
+	of := func(i *druidv1alpha1.ImmutabilitySpec) config.ObjectLock {
+		s, err := Objects(input(etcd(func(e *druidv1alpha1.Etcd) { withEverything(e); e.Spec.Backup.Store.Immutability = i })))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf, err := config.Parse([]byte(s.ConfigMap.Data[SidecarFile]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conf.Store.ObjectLock
+	}
+	const period = config.Duration(96 * time.Hour)
+	each := druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionObject, RetentionPeriod: &metav1.Duration{Duration: 96 * time.Hour}}
+	weaker := each
+	weaker.Mode = ptr(druidv1alpha1.RetentionGovernance)
+	for phrase, c := range map[string]struct {
+		asked *druidv1alpha1.ImmutabilitySpec
+		want  config.ObjectLock
+	}{
+		"none":       {nil, config.ObjectLock{Mode: "compliance"}},
+		"the bucket": {&druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionBucket}, config.ObjectLock{Mode: "compliance"}},
+		"each":       {&each, config.ObjectLock{Period: period, Mode: "compliance"}},
+		"weaker":     {&weaker, config.ObjectLock{Period: period, Mode: "governance"}},
+	} {
+		if got := of(c.asked); got != c.want {
+			t.Errorf("%s: %+v, want %+v", phrase, got, c.want)
+		}
+	}
+}
+
 // TestTheSidecarIsToldOfTheClusterOutside, and no pod is replaced when that changes.
 func TestTheSidecarIsToldOfTheClusterOutside(t *testing.T) {
 	joins := func(e *druidv1alpha1.Etcd) {

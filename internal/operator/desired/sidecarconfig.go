@@ -110,6 +110,9 @@ func storeConfig(e *druidv1alpha1.Etcd, s *druidv1alpha1.StoreSpec) map[string]a
 	if s.EndpointOverride != nil {
 		conf["endpointOverride"] = *s.EndpointOverride
 	}
+	if period, mode := objectLock(s); period != "" {
+		conf["objectLock"] = map[string]any{"period": period, "mode": mode}
+	}
 	return conf
 }
 

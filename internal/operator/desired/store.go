@@ -50,6 +50,15 @@ func container(s *druidv1alpha1.StoreSpec) string {
 	return c
 }
 
+// objectLock is the lock that is asked for with each upload; no period: none.
+func objectLock(s *druidv1alpha1.StoreSpec) (period, mode string) {
+	i := s.Immutability
+	if i == nil || i.RetentionType != druidv1alpha1.RetentionObject || i.RetentionPeriod == nil {
+		return "", ""
+	}
+	return duration(i.RetentionPeriod, ""), string(value(i.Mode, druidv1alpha1.RetentionCompliance))
+}
+
 // credentials are the environment and the files by which a store is reached: the fields of the Secret as
 // files of one directory, which are read again when they change.
 func credentials(s *druidv1alpha1.StoreSpec, at place) (env []corev1.EnvVar, volume *corev1.Volume, mount *corev1.VolumeMount) {

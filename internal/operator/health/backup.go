@@ -246,20 +246,13 @@ func (v view) deltaPeriod() time.Duration {
 
 // fullGrace is how long a full that is due may take: one attempt that fails, and one that succeeds.
 func (v view) fullGrace() time.Duration {
-	if t := v.Etcd.Spec.Backup.EtcdSnapshotTimeout; t != nil && t.Duration > 0 {
-		return 2 * t.Duration
-	}
-	return 2 * defaultSnapshotTimeout
+	return 2 * snapshotTimeout(v.Etcd)
 }
 
 // due is when a full was due last before a time. A schedule that nobody can read counts as daily;
 // SchedulesValid tells of it.
 func (v view) due(before time.Time) time.Time {
-	text := defaultSchedule
-	if s := v.Etcd.Spec.Backup.FullSnapshotSchedule; s != nil {
-		text = *s
-	}
-	schedule, err := cron.ParseStandard(text)
+	schedule, err := cron.ParseStandard(scheduleOf(v.Etcd))
 	if err != nil {
 		return before.Add(-24 * time.Hour)
 	}

@@ -17,6 +17,7 @@ var decided = [...]druidv1alpha1.ConditionType{
 	druidv1alpha1.ConditionAllMembersReady,
 	druidv1alpha1.ConditionAllMembersUpdated,
 	druidv1alpha1.ConditionBackupReady,
+	druidv1alpha1.ConditionBackupsProtected,
 	druidv1alpha1.ConditionDataVolumesReady,
 	druidv1alpha1.ConditionClusterIDMismatch,
 	druidv1alpha1.ConditionQuorumLost,
@@ -25,8 +26,8 @@ var decided = [...]druidv1alpha1.ConditionType{
 
 // Conditions are the conditions that hold now, with the members that [Members] found. The times of
 // one that did not change are those in the Etcd's status; lastTransitionTime changes with the
-// status only. BackupReady is left out without a store, and BootstrappedWithExistingCluster unless
-// it is asked for, see [Merge].
+// status only. BackupReady is left out without a store, BackupsProtected and
+// BootstrappedWithExistingCluster unless they are asked for, see [Merge].
 //
 // Of a cluster without members nothing is checked: the statuses stay what they were.
 func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now time.Time) []druidv1alpha1.Condition {
@@ -103,6 +104,8 @@ func (v view) find(of druidv1alpha1.ConditionType) (f finding, applies bool) {
 		return v.allUpdated(), true
 	case druidv1alpha1.ConditionBackupReady:
 		return v.backup(), v.hasStore()
+	case druidv1alpha1.ConditionBackupsProtected:
+		return v.protected()
 	case druidv1alpha1.ConditionDataVolumesReady:
 		return v.volumes(), true
 	case druidv1alpha1.ConditionClusterIDMismatch:

@@ -154,6 +154,7 @@ var healthy = map[druidv1alpha1.ConditionType]druidv1alpha1.ConditionStatus{
 	druidv1alpha1.ConditionAllMembersReady:   druidv1alpha1.ConditionTrue,
 	druidv1alpha1.ConditionAllMembersUpdated: druidv1alpha1.ConditionTrue,
 	druidv1alpha1.ConditionBackupReady:       druidv1alpha1.ConditionTrue,
+	druidv1alpha1.ConditionBackupsProtected:  druidv1alpha1.ConditionTrue,
 	druidv1alpha1.ConditionDataVolumesReady:  druidv1alpha1.ConditionTrue,
 	druidv1alpha1.ConditionClusterIDMismatch: druidv1alpha1.ConditionFalse,
 	druidv1alpha1.ConditionQuorumLost:        druidv1alpha1.ConditionFalse,

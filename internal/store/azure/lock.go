@@ -43,7 +43,7 @@ func (p protection) retention(l blobLock) *immutability.Retention {
 		r.Mode = immutability.ModeNone
 	case p.period > 0 && p.mode.Locks() && l.created != nil:
 		// The container's policy counts from the blob's creation, with the period of today.
-		r.Mode, r.Until = p.mode, l.created.UTC().Add(p.period)
+		r.Mode, r.Until, r.Inferred = p.mode, l.created.UTC().Add(p.period), true
 	case !r.Hold:
 		return nil
 	}

@@ -17,6 +17,9 @@ func TestWhatAVersionAndItsContainerTellIsJoinedWithoutGuessing(t *testing.T) {
 	lock := func(m immutability.Mode, at time.Time) *immutability.Retention {
 		return &immutability.Retention{Mode: m, Until: at}
 	}
+	inferred := func(m immutability.Mode, at time.Time) *immutability.Retention {
+		return &immutability.Retention{Mode: m, Until: at, Inferred: true}
+	}
 	none := &immutability.Retention{Mode: immutability.ModeNone}
 	cases := map[string]struct {
 		container protection
@@ -31,7 +34,7 @@ func TestWhatAVersionAndItsContainerTellIsJoinedWithoutGuessing(t *testing.T) {
 		"a date without a mode":                   {protection{known: true, policy: true}, blobLock{until: &until}, lock(immutability.ModeGovernance, until)},
 		"a date without a mode, locked container": {protection{known: true, policy: true, mode: immutability.ModeCompliance}, blobLock{until: &until}, lock(immutability.ModeCompliance, until)},
 		"a policy of unknown period":              {protection{known: true, policy: true}, blobLock{created: &made}, nil},
-		"a policy of known period":                {protection{known: true, policy: true, managed: true, mode: immutability.ModeCompliance, period: 96 * time.Hour}, blobLock{created: &made}, lock(immutability.ModeCompliance, until)},
+		"a policy of known period":                {protection{known: true, policy: true, managed: true, mode: immutability.ModeCompliance, period: 96 * time.Hour}, blobLock{created: &made}, inferred(immutability.ModeCompliance, until)},
 		"a policy, and no creation":               {protection{known: true, policy: true, managed: true, mode: immutability.ModeCompliance, period: 96 * time.Hour}, blobLock{}, nil},
 		"properties that may not be read":         {protection{}, blobLock{created: &made}, nil},
 		"the same, with a date of its own":        {protection{}, blobLock{until: &until, mode: "Locked"}, lock(immutability.ModeCompliance, until)},

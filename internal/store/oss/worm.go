@@ -63,12 +63,12 @@ func (p policy) of(modified time.Time) *immutability.Retention {
 	until := modified.Add(p.period).UTC()
 	switch p.state {
 	case osssdk.BucketWormStateLocked:
-		return &immutability.Retention{Mode: immutability.ModeCompliance, Until: until}
+		return &immutability.Retention{Mode: immutability.ModeCompliance, Until: until, Inferred: true}
 	case osssdk.BucketWormStateInProgress:
 		if lapses := p.created.Add(unconfirmed).UTC(); lapses.Before(until) {
 			until = lapses
 		}
-		return &immutability.Retention{Mode: immutability.ModeGovernance, Until: until}
+		return &immutability.Retention{Mode: immutability.ModeGovernance, Until: until, Inferred: true}
 	}
 	return nil
 }

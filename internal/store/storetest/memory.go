@@ -22,6 +22,7 @@ type Profile struct {
 	NoMarkers       bool // with Versions: deleting by name makes no marker, it leaves no version the latest
 	ConditionalPut  bool // Put refuses an existing key
 	ObjectLock      bool // explicit retention, extension and holds
+	HoldsOnly       bool // without ObjectLock: holds, as in a bucket of Google's with nothing but a policy
 	Tags            bool
 	InlineRetention bool // List tells retention
 	InlineTags      bool // List tells tags

@@ -49,7 +49,7 @@ func (m *Memory) Extend(ctx context.Context, v store.Version, until time.Time) (
 
 // SetHold implements store.Holder.
 func (m *Memory) SetHold(ctx context.Context, v store.Version, on bool) error {
-	return m.change(ctx, "hold", v, m.profile.ObjectLock, func(found *version) error {
+	return m.change(ctx, "hold", v, m.profile.ObjectLock || m.profile.HoldsOnly, func(found *version) error {
 		found.retention.Hold = on
 		return nil
 	})

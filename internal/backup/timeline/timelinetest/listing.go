@@ -181,6 +181,8 @@ func parseWords(key snapshot.Key, words []string) (o timeline.Object, m snapshot
 			m.Previous = Digest(value)
 		case "made-of":
 			m.CompactedFrom = value
+		case "copied-from":
+			m.CopiedFrom = value
 		case "suspect":
 			m.Suspect = value
 		case "is":

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/collector"
+	"druid.internal/druid/internal/engine/extender"
+	"druid.internal/druid/internal/store"
+)
+
+func (a *app) extendCommand() *cobra.Command {
+	var (
+		from    storeFlags
+		out     outputFlag
+		lineage targetFlags
+		q       extender.Request
+		since   string
+		verify  string
+	)
+	cmd := &cobra.Command{
+		Use:   "extend-snapshot-immutability",
+		Short: "Keep the newest backup of a cluster that sleeps locked, in the cheapest way the store has",
+		Long: `Keep the newest backup of a cluster that sleeps locked, in the cheapest way the store has.
+
+Everything that a restore to the newest revision needs is kept: the full, its deltas, their manifests, and the records that
+guard the prefix. What has less than half of the period left, or less than a day, gets a whole period from now:
+
+  retention in place    S3, versions of ABS, objects of GCS with retention of their own, directories
+  hold                  GCS with a policy of the bucket: until somebody releases it, then for one more period
+  server-side copy      policies of ABS containers and OSS buckets: a copy of a new name, which the bucket locks anew
+  download and upload   the same where the store does not copy
+
+What was never prolonged is read first, whole, against its digest; later one in ten is. What is damaged is never prolonged:
+the newest good chain is kept instead, an error is logged, and the exit code is 7. Ends of locks are told as they were read back.
+
+Copies that this command made since --gc-from-timestamp are removed when their locks have ended, except for the newest. Nothing else
+is ever deleted. It may be killed at any moment and run again; while enough time is left it changes nothing.`,
+		Example: `  etcdbrctl extend-snapshot-immutability --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main \
+      --gc-from-timestamp=2026-11-22T08:00:00Z`,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if q.Verify, err = extender.ParseVerify(verify); err != nil {
+				return &usageError{fmt.Errorf("--verify: %w", err)}
+			}
+			if q.Since, err = parseSince(since); err != nil {
+				return &usageError{fmt.Errorf("--gc-from-timestamp: %w", err)}
+			}
+			if q.Period < 0 || q.MaxPeriod < 0 {
+				return &usageError{errors.New("--retention-period and --max-retention-period must not be below 0")}
+			}
+			s, err := a.openStore(cmd.Context(), from)
+			if err != nil {
+				return err
+			}
+			shown := newProgress(a.sys.err, a.log)
+			q.Store, q.Prefix, q.Lineage, q.Ranges = s, from.prefix, lineage.lineageID(), from.parallelUploads
+			q.Progress, q.Log = shown.report, a.log
+			deleter, _ := store.As[store.Deleter](s)
+			q.Collect = func(only func(timeline.Snapshot) bool) *collector.Collector {
+				return collector.New(s, deleter, collector.Options{Prefix: from.prefix, Policy: extender.Copies, Only: only, Log: a.log})
+			}
+			report, err := extender.Run(cmd.Context(), q)
+			shown.end()
+			for _, w := range report.Warnings {
+				a.log.Warn(w)
+			}
+			if len(report.Objects) > 0 {
+				if printErr := out.print(a.sys.out, report, func(w io.Writer) error { return extendTable(w, report) }); printErr != nil && err == nil {
+					err = printErr
+				}
+			}
+			return withRemedy(err)
+		},
+	}
+	flags := cmd.Flags()
+	from.add(flags, "", "the store")
+	out.add(flags)
+	flags.StringVar(&since, "gc-from-timestamp", "", "remove expired copies that this command made at this time or later (RFC 3339, or seconds since 1970), all but the newest; empty: remove none")
+	flags.DurationVar(&q.Period, "retention-period", 0, "how long from now locks are to end, for example 96h; 0: what the bucket gives to what is written into it")
+	flags.DurationVar(&q.MaxPeriod, "max-retention-period", 0, "never lock for longer than this, because no lock can be shortened; 0: ten years")
+	flags.StringVar(&verify, "verify", string(extender.VerifyFirst), "when to read what is kept: first, before its first extension and one in ten times later; always; never")
+	flags.StringVar(&lineage.lineage, "lineage", "", "keep this lineage `ID` instead of the newest; unnamed: snapshots without one")
+	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }
+	flags.BoolVar(&q.DryRun, "dry-run", false, "print what would be done, read nothing whole and change nothing")
+	return cmd
+}
+
+// parseSince reads a moment as RFC 3339 or as seconds since 1970; nothing is the zero time.
+func parseSince(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if n, err := strconv.ParseUint(s, 10, 63); err == nil && n > 0 && n <= lastSecond {
+		return time.Unix(int64(n), 0).UTC(), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || t.Unix() <= 0 {
+		return time.Time{}, fmt.Errorf("%q is neither a time like 2026-11-22T08:00:00Z nor a number of seconds since 1970", s)
+	}
+	return t.UTC(), nil
+}
+
+// lastSecond is the end of the year 9999, the last that RFC 3339 can write.
+const lastSecond = 253402300799
+
+func extendTable(w io.Writer, r extender.Report) error {
+	rows := [][]string{{"OBJECT", "KIND", "RESULT", "WAY", "BEFORE", "NOW", "WHY"}}
+	for _, o := range r.Objects {
+		way, now := string(o.Way), moment(o.After)
+		if way == "" {
+			way = "-"
+		}
+		if o.Held {
+			now = "held"
+		}
+		rows = append(rows, []string{o.Key, string(o.Kind), string(o.Result), way, moment(o.Before), now, o.Reason})
+		if o.Copy != "" {
+			rows = append(rows, []string{"  copy: " + o.Copy})
+		}
+	}
+	if err := columns(w, rows); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nchain     %s and %s, to revision %d\n", r.Base, counted(r.Deltas, "delta"), r.End)
+	fmt.Fprintf(w, "protected %s\n", r.Protection)
+	if r.Period > 0 {
+		fmt.Fprintf(w, "period    %s\n", immutability.Period(r.Period))
+	}
+	fmt.Fprintf(w, "verified  %s\n", r.Verified)
+	fmt.Fprintf(w, "cost      %s, %s read, %s sent\n", counted(int(r.Changes), "change"), bytesString(r.BytesRead), bytesString(r.BytesMoved))
+	for _, d := range r.Damaged {
+		fmt.Fprintf(w, "DAMAGED   %s: %s\n", d.Object, d.Reason)
+	}
+	for _, text := range r.Warnings {
+		fmt.Fprintf(w, "warning   %s\n", text)
+	}
+	if r.Collected != nil {
+		fmt.Fprintln(w, "\ncopies that are not needed any more:")
+		return r.Collected.WriteTable(w)
+	}
+	return nil
+}

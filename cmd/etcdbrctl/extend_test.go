@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/engine/extender"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/local"
+)
+
+// sleeping is a directory with the original's backups, locked for an hour.
+func sleeping(t *testing.T, hours int) (args []string, key string, s *local.Store) {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := local.New(dir, local.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Join("..", "..", "testdata", "upstream-bucket-gzip")
+	until := time.Now().Add(time.Duration(hours) * time.Hour)
+	err = filepath.WalkDir(source, func(path string, e fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(source, path)
+		if err != nil || e.IsDir() || !strings.HasPrefix(rel, "ns--uid") {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if strings.Contains(rel, "Full-") {
+			key = filepath.ToSlash(rel)
+		}
+		_, err = s.Put(t.Context(), filepath.ToSlash(rel), f, store.PutOptions{Retention: &immutability.Retention{Mode: immutability.ModeGovernance, Until: until}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"extend-snapshot-immutability", "--storage-provider=Local", "--store-container=" + dir, "--store-prefix=ns--uid/etcd-main", "--retention-period=96h"}, key, s
+}
+
+// dates and sizes of bytes in a table of this verb.
+var passing = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\dZ`)
+
+func TestASleepingBackupIsKeptLocked(t *testing.T) {
+	args, key, s := sleeping(t, 1)
+	code, dry, stderr := etcdbrctl(t, append(args, "--dry-run")...)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	compareGolden(t, filepath.Join("testdata", "extend-dry-run.txt"), passing.ReplaceAllString(dry, "2026-01-01 00:00:00Z"))
+	before, err := s.Stat(t.Context(), store.Version{Key: key})
+	if err != nil || time.Until(before.Retention.Until) > time.Hour {
+		t.Fatalf("a dry run changed it: %+v, %v", before, err)
+	}
+	code, done, stderr := etcdbrctl(t, args...)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	compareGolden(t, filepath.Join("testdata", "extend.txt"), passing.ReplaceAllString(done, "2026-01-01 00:00:00Z"))
+	after, err := s.Stat(t.Context(), store.Version{Key: key})
+	if err != nil || time.Until(after.Retention.Until) < 95*time.Hour {
+		t.Errorf("locked until %+v, %v", after.Retention, err)
+	}
+	code, again, stderr := etcdbrctl(t, append(args, "-o=json")...)
+	var r extender.Report
+	if err := json.Unmarshal([]byte(again), &r); err != nil || code != exitOK || r.Changes != 0 || len(r.Objects) != 3 || r.Objects[0].Reason != "enough time is left" {
+		t.Errorf("again: exit code %d, %+v, %v: %s", code, r, err, stderr)
+	}
+}
+
+func TestADamagedSleepingBackupHasAnExitCodeOfItsOwn(t *testing.T) {
+	args, _, s := sleeping(t, 1)
+	dir := s.Capabilities().Location
+	middle, err := filepath.Glob(filepath.Join(dir, "ns--uid/etcd-main/v2/Incr-00000857*"))
+	if err != nil || len(middle) != 1 {
+		t.Fatal(middle, err)
+	}
+	b, err := os.ReadFile(middle[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := errorsOf(os.Chmod(middle[0], 0o644), os.WriteFile(middle[0], b, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := etcdbrctl(t, args...)
+	if code != exitFellBack || !strings.Contains(stdout, "DAMAGED") || !strings.Contains(stdout, "to revision 856") ||
+		!strings.Contains(stderr, "a backup is damaged and is not kept locked") || !strings.Contains(stderr, "Incr-00000857") {
+		t.Errorf("exit code %d, want %d: %s%s", code, exitFellBack, stdout, stderr)
+	}
+}
+
+func errorsOf(all ...error) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestAMomentIsReadAsDateOrAsSeconds(t *testing.T) {
+	want := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	for text, ok := range map[string]bool{"2026-11-22T08:00:00Z": true, "2026-11-22T09:00:00+01:00": true, "1795334400": true,
+		"-5": false, "0": false, "1e9": false, "99999999999999999999": false, "2026-11-22": false, "1795334400.5": false, " 1795334400": false} {
+		got, err := parseSince(text)
+		if (err == nil) != ok || ok && !got.Equal(want) {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+	if got, err := parseSince(""); err != nil || !got.IsZero() {
+		t.Errorf("nothing: %s, %v", got, err)
+	}
+}
+
+func FuzzAMomentIsInTheEraOfDates(f *testing.F) {
+	for _, s := range []string{"", "1795334400", "2026-11-22T08:00:00Z", "253402300800", "0001-01-01T00:00:00Z"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := parseSince(s)
+		if err != nil || s == "" {
+			return
+		}
+		if got.Unix() <= 0 || got.Unix() > lastSecond+86400 {
+			t.Errorf("%q is %s", s, got)
+		}
+		if again, err := parseSince(got.Format(time.RFC3339)); got.Unix() <= lastSecond && (err != nil || again.Unix() != got.Unix()) {
+			t.Errorf("%q: %s, %v", s, again, err)
+		}
+	})
+}

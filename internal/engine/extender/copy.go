@@ -1,0 +1,175 @@
+package extender
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/fetch"
+	"druid.internal/druid/internal/engine/upload"
+	"druid.internal/druid/internal/store"
+)
+
+// made is a copy and its manifest, with the locks that were read back.
+type made struct {
+	way                immutability.Way
+	snapshot, manifest string
+	lock, manifestLock immutability.Retention
+}
+
+// copy makes a copy of another name, whose lock begins anew. The source is not touched.
+//
+//	manifest of the copy ──> copy ──> locks of both read back
+//
+// The manifest comes first, unlike that of any other snapshot: of what is interrupted it is left, and tells
+// the next run which name to go on with and everybody that nothing is missing but a copy. A copy without
+// a manifest would pass for a snapshot of somebody who knows no lineages.
+func (x *run) copy(ctx context.Context, p restoreplan.Plan, s timeline.Snapshot) (made, error) {
+	m := made{way: immutability.WayCopy}
+	if s.Header != nil {
+		return m, fmt.Errorf("%s tells its own name in its header, so a copy of another name could not be restored, and nothing in place can prolong it: "+
+			"make one full of the chain (etcdbrctl compact) and have that kept", s.Ref)
+	}
+	manifest, err := x.manifest(ctx, s)
+	if err != nil {
+		return m, err
+	}
+	x.copying.Lock()
+	defer x.copying.Unlock()
+	key, begun := x.begun(ctx, p, manifest)
+	if !begun {
+		key = x.free(s.Name())
+	}
+	x.taken[key], x.made[key] = true, true
+	manifest.Snapshot = key.Name.String()
+	m.snapshot, m.manifest = key.String(), key.Manifest().String()
+	if !begun {
+		if _, err := upload.Put(ctx, x.q.Store, m.manifest, bytes.NewReader(manifest.Encode())); err != nil {
+			return m, fmt.Errorf("write the manifest of a copy of %s: %w", s.Ref, err)
+		}
+		x.changes.Add(1)
+	}
+	got, way, err := x.transfer(ctx, s, m.snapshot, manifest)
+	m.way = way
+	if err != nil {
+		return m, fmt.Errorf("copy %s to %s: %w", s.Ref, m.snapshot, err)
+	}
+	if got.Size != manifest.Size {
+		return m, fmt.Errorf("copy %s to %s: %w: %d bytes arrived, not %d", s.Ref, m.snapshot, fetch.ErrDamaged, got.Size, manifest.Size)
+	}
+	if _, read := x.measured[s.Ref]; read && way == immutability.WayCopy {
+		if err := x.proven(ctx, got, manifest); err != nil {
+			return m, fmt.Errorf("read the copy of %s back: %w; exclude it (etcdbrctl exclude)", s.Ref, err)
+		}
+	}
+	if m.lock, err = x.lockOf(ctx, got.Version); err != nil {
+		return m, err
+	}
+	m.manifestLock, err = x.lockOf(ctx, store.Version{Key: m.manifest})
+	return m, err
+}
+
+// manifest is that of the copy, but for its name.
+func (x *run) manifest(ctx context.Context, s timeline.Snapshot) (snapshot.Manifest, error) {
+	if s.Manifest != nil {
+		m := *s.Manifest
+		if m.CopiedFrom == "" {
+			m.CopiedFrom = s.Name().String()
+		}
+		return m, nil
+	}
+	read, known := x.measured[s.Ref]
+	if !known { // it was not to be verified, but nothing else tells its digest
+		var err error
+		if read, err = x.read(ctx, s); err != nil {
+			return snapshot.Manifest{}, fmt.Errorf("read %s: %w", s.Ref, err)
+		}
+	}
+	if read.last < s.Name().Last {
+		return snapshot.Manifest{}, fmt.Errorf("%s: its last revision cannot be told, and the manifest of a copy needs it: make a new full of it (etcdbrctl compact) and have that kept", s.Ref)
+	}
+	ended := s.NotAfter()
+	if s.Full() { // its name tells when its stream began; when that had ended is not later than this
+		ended = latest(ended, s.Modified)
+	}
+	return snapshot.Manifest{Latest: ended.UTC(), Version: snapshot.ManifestVersion, Lineage: snapshot.Lineage{ID: s.Lineage}, Digest: read.digest, Size: read.size,
+		ContentSize: read.content, LastRevision: read.last, CopiedFrom: s.Name().String()}, nil
+}
+
+// begun is a copy of which an earlier run wrote only the manifest, not long ago.
+func (x *run) begun(ctx context.Context, p restoreplan.Plan, m snapshot.Manifest) (snapshot.Key, bool) {
+	l, _ := x.catalog.Timeline.Lineage(p.Lineage.ID)
+	for _, s := range l.Missing {
+		is := s.Manifest
+		if is == nil || is.CopiedFrom != m.CopiedFrom || is.Digest != m.Digest || s.Excluded || len(s.Others) > 0 || x.made[s.Key] {
+			continue
+		}
+		r, err := x.lockOf(ctx, store.Version{Key: s.Key.Manifest().String()})
+		if err == nil && r.Until.Sub(x.now) >= x.policy.Due() {
+			return s.Key, true
+		}
+	}
+	return snapshot.Key{}, false
+}
+
+// free is the key of a copy made now, which nothing has.
+func (x *run) free(n snapshot.Name) snapshot.Key {
+	n.Created = max(x.now.Unix(), n.Created+1)
+	for x.taken[x.keyOf(n)] {
+		n.Created++
+	}
+	return x.keyOf(n)
+}
+
+// transfer sends the bytes: inside the store if it can.
+func (x *run) transfer(ctx context.Context, s timeline.Snapshot, key string, m snapshot.Manifest) (store.Object, immutability.Way, error) {
+	from := store.Version{Key: s.Key.String(), ID: s.Version}
+	if c, can := store.As[store.Copier](x.q.Store); can {
+		got, err := c.Copy(ctx, x.q.Store, from, key, store.PutOptions{})
+		if !errors.Is(err, store.ErrUnsupported) {
+			x.changes.Add(1)
+			return got, immutability.WayCopy, err
+		}
+	}
+	body, err := fetch.Open(ctx, x.q.Store, from, fetch.Options{Size: m.Size, Digest: m.Digest, Parallel: x.q.Ranges, OnRead: func(n int) { x.bytesRead.Add(int64(n)) }})
+	if err != nil {
+		return store.Object{}, immutability.WayStream, err
+	}
+	defer body.Close()
+	w, err := upload.Put(ctx, x.q.Store, key, body)
+	x.changes.Add(1)
+	if err == nil {
+		x.bytesMoved.Add(w.Size)
+	}
+	return store.Object{Version: w.Version, Size: w.Size}, immutability.WayStream, err
+}
+
+// proven reads what the store copied for us.
+func (x *run) proven(ctx context.Context, o store.Object, m snapshot.Manifest) error {
+	body, err := fetch.Open(ctx, x.q.Store, o.Version, fetch.Options{Size: m.Size, Digest: m.Digest, Parallel: x.q.Ranges})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	n, err := io.Copy(io.Discard, body)
+	x.bytesRead.Add(n)
+	return err
+}
+
+// lockOf reads back what protects a new object. What is not told protects nothing.
+func (x *run) lockOf(ctx context.Context, v store.Version) (immutability.Retention, error) {
+	o, err := x.q.Store.Stat(ctx, v)
+	if err != nil {
+		return immutability.Retention{}, fmt.Errorf("read the lock of %s back: %w", v, err)
+	}
+	if r := o.Retention; r == nil || !r.Hold && (!r.Mode.Locks() || !r.Until.After(x.now)) {
+		return immutability.Retention{}, fmt.Errorf("%s was written, and the store does not tell a lock of it that ends in the future", v)
+	}
+	return *o.Retention, nil
+}

@@ -1,0 +1,159 @@
+package extender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/collector"
+	"druid.internal/druid/internal/engine/replay"
+	"druid.internal/druid/internal/store"
+)
+
+// Verify says when a chain is read whole before its locks are prolonged.
+type Verify string
+
+// The choices.
+const (
+	// VerifyFirst reads what was never prolonged, and of the rest one in immutability.SampleOneIn.
+	VerifyFirst  Verify = "first"
+	VerifyAlways Verify = "always"
+	VerifyNever  Verify = "never"
+)
+
+// ParseVerify is the inverse of string(v).
+func ParseVerify(s string) (Verify, error) {
+	switch v := Verify(s); v {
+	case VerifyFirst, VerifyAlways, VerifyNever:
+		return v, nil
+	}
+	return "", fmt.Errorf("%q is none of %s, %s and %s", s, VerifyFirst, VerifyAlways, VerifyNever)
+}
+
+// Request says what to keep locked, and for how long.
+type Request struct {
+	Store   store.Store
+	Prefix  string
+	Lineage *snapshot.LineageID // nil: the newest that can be restored
+
+	Period    time.Duration // counted from each run; 0: what the bucket gives to what is written into it
+	MaxPeriod time.Duration // never further ahead; 0: immutability.MaxPeriod
+	Verify    Verify        // "": VerifyFirst
+	DryRun    bool          // only say what would be done; nothing is read whole either
+
+	// Since is from when on copies are ours to remove; zero: none is removed. Collect makes a collector
+	// of the snapshots for which only says true, by the policy that keeps nothing but the newest; nil: none.
+	Since   time.Time
+	Collect func(only func(timeline.Snapshot) bool) *collector.Collector
+
+	Parallel int // locks prolonged at a time, 0: 8
+	Ranges   int // ranged requests per large object that is read, below 2: one stream
+
+	Now      func() time.Time // the local clock, nil: time.Now
+	Progress func(stage string, done, total int64)
+	Log      *slog.Logger // nil: no log
+}
+
+const defaultParallel = 8
+
+// The errors a caller branches on.
+var (
+	// ErrFellBack: something newer is damaged or missing, so an older state was prolonged instead.
+	ErrFellBack = errors.New("the newest backup cannot be restored whole; what is good of it, or the newest good one before it, was kept locked instead")
+	// ErrNoLock: there is nothing that could be prolonged.
+	ErrNoLock = errors.New("nothing here is locked")
+	// ErrNoPeriod: neither the request nor the bucket tells for how long.
+	ErrNoPeriod = errors.New("for how long is not known")
+)
+
+// Result is what became of one object.
+type Result string
+
+// The results.
+const (
+	Extended Result = "extended"
+	Left     Result = "left alone" // it is protected long enough, or needs not be
+	Planned  Result = "to extend"  // by a dry run
+	Failed   Result = "failed"
+)
+
+// Object is one object that a restore needs.
+type Object struct {
+	Key     string `json:"key"`
+	Version string `json:"version,omitempty"`
+	Kind    Kind   `json:"kind"`
+
+	Result Result           `json:"result"`
+	Way    immutability.Way `json:"way,omitempty"`
+	Before time.Time        `json:"before,omitzero"` // when its lock ended so far, as the store told
+	After  time.Time        `json:"after,omitzero"`  // read back; of a dry run what is planned
+	Held   bool             `json:"held,omitempty"`  // until somebody releases it, whatever After says
+	Copy   string           `json:"copy,omitempty"`  // key of the copy that is protected in its place
+	Reason string           `json:"reason"`
+}
+
+// Report is what was done.
+type Report struct {
+	Location string             `json:"location"`
+	Prefix   string             `json:"prefix"`
+	Lineage  snapshot.LineageID `json:"lineage,omitempty"`
+	Base     string             `json:"base"`
+	Deltas   int                `json:"deltas"`
+	End      snapshot.Revision  `json:"end"`
+	DryRun   bool               `json:"dryRun,omitempty"`
+
+	Period  time.Duration `json:"period"` // in nanoseconds
+	Objects []Object      `json:"objects"`
+	// Protection is that of the chain as it was read back: as strong as the weakest object, and until
+	// the first end.
+	Protection immutability.Summary `json:"protection"`
+
+	Verified string          `json:"verified"` // "whole", or why not
+	Damaged  []replay.Damage `json:"damaged,omitempty"`
+	Warnings []string        `json:"warnings,omitempty"`
+
+	Changes    int64 `json:"changes"`    // requests that changed something in the store
+	BytesRead  int64 `json:"bytesRead"`  // of contents, to verify or to copy them
+	BytesMoved int64 `json:"bytesMoved"` // of contents that were written by us
+
+	Collected *collector.Report `json:"collected,omitempty"` // own copies that were not needed any more
+}
+
+// Run prolongs what ends soon. The report is as complete as it got also when there is an error.
+// ErrFellBack comes although everything else went well. Running it again goes on where it stopped,
+// and changes nothing where there is nothing to do.
+func Run(ctx context.Context, q Request) (Report, error) {
+	if q.Now == nil {
+		q.Now = time.Now
+	}
+	if q.Parallel <= 0 {
+		q.Parallel = defaultParallel
+	}
+	if q.Verify == "" {
+		q.Verify = VerifyFirst
+	}
+	if q.Log == nil {
+		q.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if q.Progress == nil {
+		q.Progress = func(string, int64, int64) {}
+	}
+	x := &run{q: q, report: Report{Location: q.Store.Capabilities().Location, Prefix: q.Prefix, DryRun: q.DryRun, Objects: []Object{}},
+		measured: map[timeline.Ref]measure{}}
+	err := x.run(ctx)
+	x.report.Changes, x.report.BytesRead, x.report.BytesMoved = x.changes.Load(), x.bytesRead.Load(), x.bytesMoved.Load()
+	if err != nil {
+		place := x.report.Location
+		if q.Prefix != "" {
+			place += " below " + q.Prefix
+		}
+		return x.report, fmt.Errorf("extend the immutability of %s: %w", place, err)
+	}
+	return x.report, nil
+}

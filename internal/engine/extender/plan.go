@@ -1,0 +1,107 @@
+package extender
+
+import (
+	"time"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/store"
+)
+
+// Kind is what an object is to a restore.
+type Kind string
+
+// The kinds.
+const (
+	Full      Kind = "full"
+	Delta     Kind = "delta"
+	Manifest  Kind = "manifest"
+	Owner     Kind = "owner record"
+	Exclusion Kind = "exclusion record"
+)
+
+// restored reports whether a restore reads objects of the kind. The others guard the prefix: they are
+// prolonged where that is possible in place.
+func (k Kind) restored() bool { return k == Full || k == Delta || k == Manifest }
+
+// subject is one version with what was told of it.
+type subject struct {
+	kind      Kind
+	ref       timeline.Ref
+	retention *immutability.Retention
+	created   time.Time
+	// copied: it is a copy of ours, whose source had been read.
+	copied bool
+}
+
+func (s subject) address() store.Version {
+	return store.Version{Key: s.ref.Key.String(), ID: s.ref.Version}
+}
+
+// step is the decision about a subject.
+type step struct {
+	subject
+	immutability.Extension
+	ways  []immutability.Way // to try in this order, if it is due
+	first bool               // it was never prolonged before
+}
+
+// due reports whether something is to be done.
+func (s step) due() bool { return len(s.ways) > 0 }
+
+// broken reports whether the object is, and stays, less protected than it ought to be.
+func (s step) broken() bool { return s.Warn() && !s.due() }
+
+// decide plans for every subject at now, in their order. period is what new objects get.
+func decide(subjects []subject, policy immutability.ExtensionPolicy, means immutability.Means, now time.Time) []step {
+	asked := make([]immutability.Subject, len(subjects))
+	for i, s := range subjects {
+		asked[i] = immutability.Subject{Key: s.ref.Key.String(), Version: s.ref.Version, Retention: s.retention}
+	}
+	steps := make([]step, len(subjects))
+	for i, e := range immutability.PlanExtension(asked, policy, now) {
+		s := step{subject: subjects[i], Extension: e}
+		if e.Extend || e.Reason == immutability.ExtensionNoLock {
+			s.ways = means.Ways(s.retention)
+		}
+		if !s.kind.restored() {
+			s.ways = inPlace(s.ways)
+		}
+		s.first = !s.copied && s.retention.Original(s.created, max(policy.Period, means.Period))
+		steps[i] = s
+	}
+	return steps
+}
+
+// inPlace are the ways that make no other object.
+func inPlace(ways []immutability.Way) []immutability.Way {
+	var stay []immutability.Way
+	for _, w := range ways {
+		if !w.Moves() {
+			stay = append(stay, w)
+		}
+	}
+	return stay
+}
+
+// mustRead says whether the chain is to be read whole before the steps are carried out, and why not.
+// What is needed together is read together: the first step is the base, by which samples are taken.
+func mustRead(steps []step, v Verify) (whole bool, why string) {
+	due, first := false, false
+	for _, s := range steps {
+		if s.kind.restored() && s.due() {
+			due, first = true, first || s.first
+		}
+	}
+	switch base := steps[0]; {
+	case !due:
+		return false, "no: nothing is to be extended"
+	case v == VerifyNever:
+		return false, "no: not asked for"
+	case v == VerifyAlways || first:
+		return true, ""
+	case base.retention != nil && immutability.Sampled(base.Key, base.Version, base.retention.Until):
+		return true, ""
+	}
+	return false, "no: it was before an earlier extension, and is not in the sample of this run"
+}

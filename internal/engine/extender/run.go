@@ -1,0 +1,369 @@
+package extender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/engine/replay"
+	"druid.internal/druid/internal/store"
+)
+
+// run is one run.
+type run struct {
+	q      Request
+	report Report
+
+	bucket  store.Bucket
+	means   immutability.Means
+	policy  immutability.ExtensionPolicy
+	catalog *catalog.Catalog
+	tags    catalog.TagPolicy
+	now     time.Time // by which locks are judged and from which periods count
+
+	unusable map[timeline.Ref]string // found damaged
+	accept   snapshot.Revision       // 1 once it is known that a restore would end early
+	measured map[timeline.Ref]measure
+	fellBack bool
+
+	changes, bytesRead, bytesMoved atomic.Int64
+	copying                        sync.Mutex // copies are made one by one: each takes a name
+	taken, made                    map[snapshot.Key]bool
+}
+
+func (x *run) run(ctx context.Context) error {
+	if err := x.inspect(ctx); err != nil {
+		return err
+	}
+	if err := x.list(ctx, catalog.TagsOfFulls); err != nil {
+		return err
+	}
+	c, err := x.choose(ctx)
+	if err != nil {
+		return err
+	}
+	x.report.Lineage, x.report.Base = c.plan.Lineage.ID, c.plan.Base.Name().String()
+	x.report.Deltas, x.report.End = len(c.plan.Deltas), c.plan.End
+	if err := x.locked(c); err != nil {
+		x.tell(c.steps)
+		return err
+	}
+	if x.policy.Period <= 0 {
+		return fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
+	}
+	if x.q.DryRun {
+		x.tell(c.steps)
+	} else if err = x.extend(ctx, c); err == nil && !x.fellBack {
+		x.collect(ctx)
+	}
+	if x.fellBack {
+		err = errors.Join(err, ErrFellBack)
+	}
+	return err
+}
+
+// inspect learns what the bucket gives and what may be tried.
+func (x *run) inspect(ctx context.Context) error {
+	s, caps := x.q.Store, x.q.Store.Capabilities()
+	x.bucket = store.Bucket{Default: immutability.ModeUnknown}
+	if i, can := store.As[store.Inspector](s); can {
+		b, err := i.Inspect(ctx)
+		if err != nil && !errors.Is(err, store.ErrUnsupported) && !errors.Is(err, store.ErrForbidden) {
+			return err
+		}
+		if err == nil {
+			x.bucket = b
+		}
+	}
+	_, extends := store.As[store.Extender](s)
+	_, holds := store.As[store.Holder](s)
+	_, copies := store.As[store.Copier](s)
+	x.means = immutability.Means{Retention: extends, Hold: holds && !caps.ObjectLock, Copy: copies, Default: x.bucket.Default, Period: x.bucket.Period}
+	x.policy = immutability.ExtensionPolicy{Period: x.q.Period, Limit: x.q.MaxPeriod}
+	if x.policy.Period <= 0 {
+		x.policy.Period = x.bucket.Period
+	}
+	if limit := x.limit(); x.policy.Period > limit {
+		x.warn("locks are prolonged by %s, not by %s: that is the limit", immutability.Period(limit), immutability.Period(x.policy.Period))
+	}
+	if given := x.bucket.Period; !caps.ObjectLock && given > 0 && x.policy.Period > given {
+		// Whatever is asked for, a copy gets the bucket's period: a longer one would be due at once.
+		x.warn("the bucket gives %s to everything and single locks cannot be longer: what is copied is locked for that, not for %s",
+			immutability.Period(given), immutability.Period(x.policy.Period))
+		x.policy.Period = given
+	}
+	x.report.Period = min(x.policy.Period, x.limit())
+	return nil
+}
+
+func (x *run) limit() time.Duration {
+	if x.q.MaxPeriod > 0 {
+		return min(x.q.MaxPeriod, immutability.MaxPeriod)
+	}
+	return immutability.MaxPeriod
+}
+
+// list reads the prefix.
+func (x *run) list(ctx context.Context, tags catalog.TagPolicy) error {
+	c, err := catalog.Read(ctx, x.q.Store, x.q.Prefix, catalog.Options{Tags: tags})
+	if err != nil {
+		return err
+	}
+	if x.catalog == nil {
+		for _, n := range c.Notes {
+			x.warn("%s", n)
+		}
+	}
+	x.catalog, x.tags, x.taken, x.made = c, tags, map[snapshot.Key]bool{}, map[snapshot.Key]bool{}
+	for ref := range c.Objects.All() {
+		x.taken[ref.Key.Snapshot()] = true
+	}
+	return nil
+}
+
+// choice is the chain to keep, and what is to be done with everything in it.
+type choice struct {
+	plan  restoreplan.Plan
+	snaps []timeline.Snapshot // the base and its deltas
+	steps []step              // of the base first, then of the rest
+	of    []int               // steps[i] belongs to snaps[of[i]]; -1: to none
+}
+
+// choose finds the newest chain that is good, as far as it was to be read. Each time something turns out
+// damaged it plans again without it, as a restore would.
+func (x *run) choose(ctx context.Context) (choice, error) {
+	for {
+		p, err := restoreplan.Make(x.catalog.Timeline, restoreplan.Latest(), restoreplan.Options{
+			Lineage: x.q.Lineage, AcceptLossTo: x.accept, Unusable: x.unusable})
+		var loss *restoreplan.LossError
+		if errors.As(err, &loss) && x.accept == 0 {
+			x.accept, x.fellBack = 1, true
+			x.warn("%v", loss)
+			continue
+		}
+		if err != nil {
+			return choice{}, err
+		}
+		c, err := x.look(ctx, p)
+		if err != nil {
+			return choice{}, err
+		}
+		c.steps = decide(subjectsOf(c.steps), x.policy, x.means, x.now)
+		whole, why := mustRead(c.steps, x.q.Verify)
+		switch {
+		case x.q.DryRun && whole:
+			x.report.Verified = "no: a dry run reads nothing, and the run would"
+		case !whole:
+			x.report.Verified = why
+		default:
+			err = x.verify(ctx, p)
+			x.report.Verified = "whole"
+		}
+		var bad *replay.ObjectError
+		if err == nil {
+			x.passedOver(p)
+			return c, nil
+		}
+		if !errors.As(err, &bad) || x.unusable[bad.Ref] != "" {
+			return choice{}, err
+		}
+		if x.unusable == nil {
+			x.unusable = map[timeline.Ref]string{}
+		}
+		x.unusable[bad.Ref] = bad.Err.Error()
+		x.condemn(bad.Ref, bad.Err.Error())
+		if x.tags != catalog.TagsOfAll { // any snapshot may be needed now, so it must be known of each whether it is excluded
+			if err := x.list(ctx, catalog.TagsOfAll); err != nil {
+				return choice{}, err
+			}
+		}
+	}
+}
+
+// condemn records that an object is damaged.
+func (x *run) condemn(ref timeline.Ref, why string) {
+	x.fellBack = true
+	x.report.Damaged = append(x.report.Damaged, replay.Damage{Object: ref.String(), Reason: why})
+	x.q.Log.Error("a backup is damaged and is not kept locked", "object", ref.String(), "reason", why)
+}
+
+// passedOver condemns the fulls that a restore would prefer to the base if they were whole.
+func (x *run) passedOver(p restoreplan.Plan) {
+	l, _ := x.catalog.Timeline.Lineage(p.Lineage.ID)
+	for _, s := range l.Snapshots {
+		if s.Full() && s.Problem != "" && !s.Excluded && timeline.CompareBases(s, p.Base) > 0 {
+			x.condemn(s.Ref, s.Problem)
+		}
+	}
+}
+
+func subjectsOf(steps []step) []subject {
+	all := make([]subject, len(steps))
+	for i, s := range steps {
+		all[i] = s.subject
+	}
+	return all
+}
+
+// look gathers everything that a restore by the plan needs, and asks for locks that are not known.
+func (x *run) look(ctx context.Context, p restoreplan.Plan) (choice, error) {
+	c := choice{plan: p, snaps: []timeline.Snapshot{p.Base}}
+	for _, d := range p.Deltas {
+		c.snaps = append(c.snaps, d.Snapshot)
+	}
+	add := func(kind Kind, ref timeline.Ref, copied bool, of int) {
+		c.steps = append(c.steps, step{subject: subject{kind: kind, ref: ref, copied: copied}})
+		c.of = append(c.of, of)
+	}
+	place := map[snapshot.Key]int{}
+	told := map[*snapshot.Manifest]timeline.Ref{}
+	for _, m := range x.catalog.Listing.Manifests {
+		if m.Manifest != nil && !m.Marker {
+			told[m.Manifest] = timeline.Ref{Key: m.Key, Version: m.Version}
+		}
+	}
+	for i, s := range c.snaps {
+		place[s.Key] = i
+		copied := s.Manifest != nil && s.Manifest.CopiedFrom != ""
+		kind := Delta
+		if s.Full() {
+			kind = Full
+		}
+		add(kind, s.Ref, copied, i)
+		if ref, has := told[s.Manifest]; has && s.Manifest != nil {
+			add(Manifest, ref, copied, i)
+		}
+	}
+	for ref, o := range x.catalog.Objects.All() {
+		_, ours := place[ref.Key.Snapshot()]
+		switch {
+		case o.Marker:
+		case ref.Key.Object == snapshot.ExclusionObject && ours:
+			add(Exclusion, ref, false, -1)
+		case ref.Key.Object == snapshot.OwnerObject && x.catalog.Owner != nil && ref.Key.Number == x.catalog.Owner.Number:
+			add(Owner, ref, false, -1)
+		}
+	}
+	return c, x.ask(ctx, c.steps)
+}
+
+// ask fills locks and the time.
+func (x *run) ask(ctx context.Context, steps []step) error {
+	var clock struct {
+		sync.Mutex
+		server time.Time
+	}
+	g, each := errgroup.WithContext(ctx)
+	g.SetLimit(x.q.Parallel)
+	for i := range steps {
+		s := &steps[i].subject
+		o, _ := x.catalog.Objects.Find(s.ref)
+		s.created, s.retention = o.Modified, o.Retention
+		if o.Retention != nil && !o.ServerTime.IsZero() {
+			clock.Lock()
+			clock.server = latest(clock.server, o.ServerTime)
+			clock.Unlock()
+			continue
+		}
+		if o.Retention != nil && i > 0 { // only the time is missing, and one answer tells it
+			continue
+		}
+		g.Go(func() error {
+			o, err := x.q.Store.Stat(each, s.address())
+			switch {
+			case errors.Is(err, store.ErrForbidden):
+				return nil
+			case err != nil:
+				return fmt.Errorf("ask about the lock of %s: %w", s.ref, err)
+			}
+			s.retention, s.created = o.Retention, o.Modified
+			clock.Lock()
+			defer clock.Unlock()
+			clock.server = latest(clock.server, o.ServerTime)
+			return nil
+		})
+	}
+	err := g.Wait()
+	at := immutability.Clock{Server: clock.server, Local: x.q.Now()}
+	x.now = at.ForExtension()
+	if ahead, known := at.Skew(); known && ahead.Abs() > immutability.MaxSkew {
+		x.warn("the clocks of this machine and of the store differ by %s; the store's counts", ahead.Abs().Round(time.Second))
+	}
+	return err
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// locked refuses where nothing is locked and nothing would be.
+func (x *run) locked(c choice) error {
+	for _, s := range c.steps {
+		if r := s.retention; r == nil || r.Hold || r.Mode != immutability.ModeNone || len(s.ways) > 0 {
+			return nil
+		}
+	}
+	why := "the bucket gives no lock to what is written into it"
+	if x.means.Default == immutability.ModeUnknown {
+		why = "whether the bucket locks what is written into it is not told"
+	}
+	return fmt.Errorf("%w: %s of the provider %s: none of %d objects has a lock, and %s", ErrNoLock, x.report.Location, x.q.Store.Capabilities().Provider, len(c.steps), why)
+}
+
+func (x *run) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for _, w := range x.report.Warnings {
+		if w == text {
+			return
+		}
+	}
+	x.report.Warnings = append(x.report.Warnings, text)
+}
+
+// tell reports the steps without carrying them out.
+func (x *run) tell(steps []step) {
+	var locks []*immutability.Retention
+	for _, s := range steps {
+		x.report.Objects = append(x.report.Objects, s.planned())
+		if s.kind.restored() {
+			locks = append(locks, s.retention)
+		}
+	}
+	x.report.Protection = immutability.Summarize(locks, x.now)
+}
+
+// object begins the report about a step.
+func (s step) object() Object {
+	o := Object{Key: s.Key, Version: s.Version, Kind: s.kind, Result: Left, Reason: string(s.Reason)}
+	if s.retention != nil {
+		o.Before, o.After, o.Held = s.retention.Until, s.retention.Until, s.retention.Hold
+	}
+	return o
+}
+
+func (s step) planned() Object {
+	o := s.object()
+	switch {
+	case s.due():
+		o.Result, o.Way = Planned, s.ways[0]
+		if o.Way == immutability.WayRetention {
+			o.After = s.Until
+		}
+	case s.broken() && s.kind.restored():
+		o.Result = Failed
+	}
+	return o
+}

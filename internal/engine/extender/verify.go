@@ -1,0 +1,127 @@
+package extender
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/fetch"
+	"druid.internal/druid/internal/engine/replay"
+	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/etcd/dbstream"
+	"druid.internal/druid/internal/store"
+)
+
+// measure is what reading a snapshot whole told about it.
+type measure struct {
+	digest  snapshot.Digest
+	size    int64
+	content int64
+	last    snapshot.Revision // 0: it cannot be told
+}
+
+// verify reads every snapshot of the plan whole. A *replay.ObjectError condemns one of them; every
+// other error says nothing about the backup.
+func (x *run) verify(ctx context.Context, p restoreplan.Plan) error {
+	all := []timeline.Snapshot{p.Base}
+	for _, d := range p.Deltas {
+		all = append(all, d.Snapshot)
+	}
+	for _, s := range all {
+		if _, done := x.measured[s.Ref]; done {
+			continue
+		}
+		m, err := x.read(ctx, s)
+		if err != nil {
+			if replay.Condemns(err) || errors.Is(err, dbstream.ErrTrailer) || errors.Is(err, dbstream.ErrBehind) {
+				return &replay.ObjectError{Ref: s.Ref, Err: err}
+			}
+			return fmt.Errorf("verify %s: %w", s.Ref, err)
+		}
+		x.measured[s.Ref] = m
+	}
+	return nil
+}
+
+// read reads a snapshot whole. What has a manifest must have its digest. The rest proves itself: a
+// full by the SHA-256 that etcd appends to it, a delta by the one in its header or at its end.
+func (x *run) read(ctx context.Context, s timeline.Snapshot) (measure, error) {
+	opts := fetch.Options{Size: s.Size, Parallel: x.q.Ranges, OnRead: func(n int) {
+		x.q.Progress("reading the backup", x.bytesRead.Add(int64(n)), 0)
+	}}
+	told := s.Manifest
+	if s.Header != nil {
+		told = nil // its digest does not cover the header
+	}
+	if told != nil {
+		if told.Size != s.Size {
+			return measure{}, fmt.Errorf("%w: %d bytes are stored, %d were written", fetch.ErrDamaged, s.Size, told.Size)
+		}
+		opts.Digest = told.Digest
+	}
+	packed, err := fetch.Open(ctx, x.q.Store, store.Version{Key: s.Key.String(), ID: s.Version}, opts)
+	if err != nil {
+		return measure{}, err
+	}
+	defer packed.Close()
+	sum := sha256.New()
+	m := measure{size: s.Size}
+	src := io.TeeReader(packed, sum)
+	switch {
+	case told != nil:
+		m.content, m.last = told.ContentSize, told.LastRevision
+	case s.Full():
+		err = m.readFull(src, s.Name())
+	default:
+		err = m.readDelta(src, s.Name())
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, src) // to the end of what is stored, where the digest is compared
+	}
+	sum.Sum(m.digest[:0])
+	return m, err
+}
+
+func (m *measure) readFull(packed io.Reader, name snapshot.Name) error {
+	content, err := codec.Decompress(packed, name.Compression)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	db := dbstream.NewReader(content, name.Last)
+	if m.content, err = io.Copy(io.Discard, db); err != nil {
+		return err
+	}
+	if m.last, err = db.LastRevision(); err != nil {
+		m.last = 0 // it is whole; only copies need to know
+	}
+	return nil
+}
+
+func (m *measure) readDelta(packed io.Reader, name snapshot.Name) error {
+	r, err := codec.NewDeltaReader(packed, name.Compression, codec.ReaderOptions{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for {
+		b, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		b.Release()
+	}
+	if r.First() != name.Start || r.Last() != name.Last {
+		return fmt.Errorf("%w: it holds revisions %d to %d, its name says %d to %d", fetch.ErrDamaged, r.First(), r.Last(), name.Start, name.Last)
+	}
+	m.content, m.last = r.ContentSize(), name.Last
+	return nil
+}

@@ -1,0 +1,133 @@
+package health
+
+import (
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/backup/immutability"
+)
+
+// Backup is what was found by the last look through the bucket; nil: nobody looked. It stays while nobody
+// looks, as while the cluster sleeps.
+func Backup(o Observation) *druidv1alpha1.BackupStatus {
+	if !o.Etcd.BackupsEnabled() {
+		return nil
+	}
+	newest := o.Etcd.Status.Backup
+	for i := range o.Members {
+		s := o.Members[i].Status.Snapshots
+		if s != nil && s.Bucket != nil && (newest == nil || newest.LookedAt.Before(&s.Bucket.LookedAt)) {
+			newest = s.Bucket
+		}
+	}
+	return newest
+}
+
+// Coverage is whether a period of locks leaves no moment without one, by the schedule of fulls and how long
+// one may take.
+func Coverage(e *druidv1alpha1.Etcd, period time.Duration) immutability.Coverage {
+	return immutability.Coverage{Period: period, Between: longest(scheduleOf(e)), Takes: snapshotTimeout(e)}
+}
+
+// protected is true while the newest chain is locked, and will be until the next full is in the bucket.
+// It is left out unless immutability is asked for; where it was, until the last lock has ended.
+func (v view) protected() (f finding, applies bool) {
+	found, asked := Backup(v.Observation), v.immutability()
+	locked := found != nil && found.ProtectedUntil != nil && found.ProtectedUntil.After(v.now)
+	switch {
+	case asked != nil:
+	case locked && druidv1alpha1.FindCondition(v.Etcd.Status.Conditions, druidv1alpha1.ConditionBackupsProtected) != nil:
+		return fails(druidv1alpha1.ReasonImmutabilityRemoved, "spec.backup.store.immutability is not there any more: nothing keeps the newest backups from being deleted after %s", at(found.ProtectedUntil.Time)), true
+	default:
+		return finding{}, false
+	}
+	if found == nil {
+		return unclear(druidv1alpha1.ReasonProtectionNotKnown, "nobody has looked through the bucket yet"), true
+	}
+	level := immutability.Mode(found.ProtectionLevel)
+	switch {
+	case level == immutability.ModeUnknown:
+		return unclear(druidv1alpha1.ReasonProtectionNotKnown, "%s; the credentials may lack the right to read locks", found.Protection), true
+	case !locked || immutability.Compare(level, immutability.ModeGovernance) < 0:
+		return fails(druidv1alpha1.ReasonNotProtected, "%s%s", found.Protection, remedyFor(asked)), true
+	case asked.RetentionType == druidv1alpha1.RetentionObject && immutability.Compare(level, immutability.Mode(modeOf(asked))) < 0:
+		return fails(druidv1alpha1.ReasonNotProtected, "%s, and %s is asked for (spec.backup.store.immutability.mode); it comes with the next full snapshot, unless the bucket does not give it", found.Protection, modeOf(asked)), true
+	}
+	if p := found.RetentionPeriod; p != nil {
+		if c := Coverage(v.Etcd, p.Duration); !c.Holds() {
+			return fails(druidv1alpha1.ReasonRetentionTooShort, "%s; lengthen the retention of the bucket (etcdbrctl bucket ensure), or take fulls more often (spec.backup.fullSnapshotSchedule)", c), true
+		}
+	}
+	if found.ProtectionInferred {
+		return holds(druidv1alpha1.ReasonProtectionInferred, "%s", found.Protection), true
+	}
+	return holds(druidv1alpha1.ReasonProtected, "%s", found.Protection), true
+}
+
+func (v view) immutability() *druidv1alpha1.ImmutabilitySpec {
+	if !v.hasStore() {
+		return nil
+	}
+	return v.Etcd.Spec.Backup.Store.Immutability
+}
+
+func modeOf(i *druidv1alpha1.ImmutabilitySpec) druidv1alpha1.RetentionMode {
+	if i.Mode != nil {
+		return *i.Mode
+	}
+	return druidv1alpha1.RetentionCompliance
+}
+
+// remedyFor is what to do about a newest chain without locks, for the end of a message.
+func remedyFor(i *druidv1alpha1.ImmutabilitySpec) string {
+	if i.RetentionType == druidv1alpha1.RetentionObject {
+		return "; what is uploaded from now on is locked, so the next full snapshot is; take one to not wait for it"
+	}
+	return "; make the bucket lock new objects (etcdbrctl bucket ensure), and take a full snapshot"
+}
+
+// scheduleOf is that of the fulls.
+func scheduleOf(e *druidv1alpha1.Etcd) string {
+	if s := e.Spec.Backup.FullSnapshotSchedule; s != nil {
+		return *s
+	}
+	return defaultSchedule
+}
+
+// snapshotTimeout is how long one full may take.
+func snapshotTimeout(e *druidv1alpha1.Etcd) time.Duration {
+	if t := e.Spec.Backup.EtcdSnapshotTimeout; t != nil && t.Duration > 0 {
+		return t.Duration
+	}
+	return defaultSnapshotTimeout
+}
+
+// known remembers what longest found: few schedules are in use, and each takes thousands of steps.
+var known sync.Map // of time.Duration, by schedule
+
+// longest is the longest time between two moments of a schedule in nine years, which is longer than from one
+// 29 February to the next, or among its first hundred thousand. One that nobody can read counts as daily;
+// SchedulesValid tells of it.
+func longest(schedule string) (gap time.Duration) {
+	if d, is := known.Load(schedule); is {
+		return d.(time.Duration)
+	}
+	s, err := cron.ParseStandard(schedule)
+	if err != nil {
+		return 24 * time.Hour
+	}
+	begin := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	last := s.Next(begin)
+	for n := 0; n < 100_000 && last.Before(begin.AddDate(9, 0, 0)); n++ {
+		next := s.Next(last)
+		if next.IsZero() {
+			break // it never comes again
+		}
+		gap, last = max(gap, next.Sub(last)), next
+	}
+	known.Store(schedule, gap)
+	return gap
+}

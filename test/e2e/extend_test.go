@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"druid.internal/druid/test/sites"
+	"druid.internal/druid/test/stores"
+)
+
+// extended is what `etcdbrctl extend-snapshot-immutability -o json` tells.
+type extended struct {
+	End     int64
+	Objects []struct {
+		Key, Version, Kind, Result, Way, Copy, Reason string
+
+		Held bool
+	}
+	Protection struct {
+		Mode  string
+		Until time.Time
+		Held  bool
+	}
+	Changes int64
+}
+
+func (p place) extends(args ...string) extended {
+	p.t.Helper()
+	return decode[extended](p.t, p.succeeds("extend-snapshot-immutability", slices.Concat(args, []string{"-o=json"})...))
+}
+
+// base is the key of the full that is kept locked.
+func (e extended) base() string {
+	if c := e.Objects[0].Copy; c != "" {
+		return c
+	}
+	return e.Objects[0].Key
+}
+
+// originals is the bucket that the original left, a full and two deltas to revision 871.
+func originals(t *testing.T) (p place, dir string) {
+	t.Helper()
+	dir, err := filepath.Abs("../../testdata/upstream-bucket-gzip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return place{t: t, env: os.Environ(), store: []string{"--storage-provider=Local", "--store-container=" + dir, "--store-prefix=" + prefix}}, dir
+}
+
+// deletes tries to delete every version of a key, and says whether the server refused one.
+func deletes(t *testing.T, raw stores.Raw, key string) (refused error) {
+	t.Helper()
+	all, err := raw.Versions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, v := range all {
+		if v.Key != key || v.Marker {
+			continue
+		}
+		found = true
+		if err := raw.Delete(t.Context(), v); err != nil {
+			refused = err
+		}
+	}
+	if !found {
+		t.Fatalf("%s is not there", key)
+	}
+	return refused
+}
+
+// TestASleepingBackupOutlivesItsLocks on the servers whose clocks can be moved, in each of the ways; a twin that nobody
+// cares for can be deleted when its day is over.
+func TestASleepingBackupOutlivesItsLocks(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string]map[string]sites.Kind{
+		"GCS":   {"hold": sites.Policy},
+		"Azure": {"retention in place": sites.LevelLocked, "server-side copy": sites.Container},
+		"OSS":   {"server-side copy": sites.Worm},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var own sites.Fleet // its clock is moved
+			t.Cleanup(func() {
+				if err := own.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+			s := own.Get(t, name).(sites.Ahead)
+			for way, kind := range kinds {
+				t.Run(way, func(t *testing.T) { outlives(t, &own, s, kind, way) })
+			}
+		})
+	}
+}
+
+func outlives(t *testing.T, own *sites.Fleet, s sites.Ahead, kind sites.Kind, way string) {
+	source, _ := originals(t)
+	bucket, twin := own.Bucket(t, s, kind), own.Bucket(t, s, kind)
+	for _, b := range []string{bucket, twin} {
+		inSite(t, s, "", b, sites.Owner).copyFrom(source).succeeds("copy")
+	}
+	p := inSite(t, s, "", bucket, sites.Owner)
+	period := "--retention-period=24h"
+	fresh := p.extends(period)
+	if fresh.Changes != 0 || fresh.End != 871 {
+		t.Errorf("of a backup just taken: %+v", fresh)
+	}
+	s.Advance(20 * time.Hour)
+	if plan := p.extends(period, "--dry-run"); plan.Changes != 0 || plan.Objects[0].Result != "to extend" {
+		t.Errorf("a dry run: %+v", plan)
+	}
+	r := p.extends(period)
+	for _, o := range r.Objects {
+		if (o.Kind == "full" || o.Kind == "delta" || o.Kind == "manifest") && (o.Result != "extended" || o.Way != way) {
+			t.Errorf("%+v, want the way %s", o, way)
+		}
+	}
+	if again := p.extends(period); again.Changes != 0 {
+		t.Errorf("the second time: %+v", again)
+	}
+	s.Advance(10 * time.Hour)
+	raw, twinRaw := rawOf(t, s, bucket), rawOf(t, s, twin)
+	if err := deletes(t, twinRaw, fresh.Objects[0].Key); err != nil {
+		t.Errorf("the twin is still locked, so this proves nothing: %v", err)
+	}
+	if err := deletes(t, raw, r.base()); err == nil {
+		t.Errorf("%s could be deleted", r.base())
+	}
+	if _, err := p.restore(); err != nil {
+		t.Error(err)
+	}
+}
+
+func rawOf(t *testing.T, s sites.Site, bucket string) stores.Raw {
+	t.Helper()
+	raw, err := s.Raw(t.Context(), bucket, sites.Owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// TestASleepingBackupOutlivesLocksOfSeconds on the servers whose clocks nobody moves.
+func TestASleepingBackupOutlivesLocksOfSeconds(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"MinIO", "Ceph"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fleet.Get(t, name)
+			bucket := fleet.Bucket(t, s, sites.Compliance)
+			server := sites.S3Of(s)
+			client := server.Client(server.Root)
+			const twin = "twin"
+			ends := time.Now().Add(30 * time.Second)
+			_, dir := originals(t)
+			files, err := filepath.Glob(filepath.Join(dir, prefix, "v2", "*"))
+			if err != nil || len(files) != 3 {
+				t.Fatal(files, err)
+			}
+			var full string
+			for _, file := range files {
+				for _, below := range []string{prefix, twin} {
+					f, err := os.Open(file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Close()
+					if strings.Contains(file, "Full-") {
+						full = filepath.Base(file)
+					}
+					if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: aws.String(below + "/v2/" + filepath.Base(file)), Body: f,
+						ObjectLockMode: types.ObjectLockModeCompliance, ObjectLockRetainUntilDate: &ends}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			period := "--retention-period=10m" // the bucket's own period, a day, would do too, and stay for a day
+			if name == "MinIO" {
+				says(t, inSite(t, s, "", bucket, sites.Reader).fails(5, "extend-snapshot-immutability", period), full, "PutObjectRetention")
+			}
+			p := inSite(t, s, "", bucket, sites.Owner)
+			r := p.extends(period)
+			if left := time.Until(r.Protection.Until); r.Changes != 3 || left < 8*time.Minute || left > 11*time.Minute || r.Protection.Mode != "compliance" {
+				t.Errorf("%+v", r)
+			}
+			if again := p.extends(period); again.Changes != 0 {
+				t.Errorf("the second time: %+v", again)
+			}
+			raw := rawOf(t, s, bucket)
+			eventually(t, "the twin can be deleted", nil, func() string { return ends.String() }, func() bool {
+				return time.Now().After(ends) && deletes(t, raw, twin+"/v2/"+full) == nil
+			})
+			if err := deletes(t, raw, prefix+"/v2/"+full); err == nil {
+				t.Error("the full could be deleted")
+			}
+			if until := lockOf(t, s, bucket, prefix+"/v2/"+full); until.Before(ends.Add(8 * time.Minute)) {
+				t.Errorf("it is locked until %s", until)
+			}
+		})
+	}
+}
+
+// TestWhereNothingIsLockedNothingIsExtended: it is refused, and nothing is made.
+func TestWhereNothingIsLockedNothingIsExtended(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, s sites.Site) {
+		source, _ := originals(t)
+		bucket := fleet.Bucket(t, s, sites.Plain)
+		inSite(t, s, "", bucket, sites.Owner).copyFrom(source).succeeds("copy")
+		before := handsOn(t, s, bucket, sites.Owner).keys()
+		says(t, inSite(t, s, "", bucket, sites.Owner).fails(6, "extend-snapshot-immutability", "--retention-period=24h"), "nothing here is locked", "bucket ensure")
+		if after := handsOn(t, s, bucket, sites.Owner).keys(); !slices.Equal(before, after) {
+			t.Errorf("it made something: %q, before %q", after, before)
+		}
+	})
+}
