@@ -29,7 +29,8 @@ var decided = [...]druidv1alpha1.ConditionType{
 // status only. BackupReady is left out without a store, BackupsProtected and
 // BootstrappedWithExistingCluster unless they are asked for, see [Merge].
 //
-// Of a cluster without members nothing is checked: the statuses stay what they were.
+// Of a cluster without members nothing is checked but how long backups are locked: the statuses stay what
+// they were.
 func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now time.Time) []druidv1alpha1.Condition {
 	v := view{Observation: o, members: members, now: now}
 	var out []druidv1alpha1.Condition
@@ -39,7 +40,7 @@ func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now tim
 		if !applies {
 			continue
 		}
-		if o.wanted() == 0 {
+		if o.wanted() == 0 && of != druidv1alpha1.ConditionBackupsProtected { // locks go on while members sleep, and end
 			f = finding{status: druidv1alpha1.ConditionUnknown, reason: druidv1alpha1.ReasonNotChecked, message: "the cluster has no members: replicas is 0"}
 			if before != nil {
 				f.status = before.Status

@@ -51,6 +51,8 @@ func (v view) protected() (f finding, applies bool) {
 	switch {
 	case level == immutability.ModeUnknown:
 		return unclear(druidv1alpha1.ReasonProtectionNotKnown, "%s; the credentials may lack the right to read locks", found.Protection), true
+	case v.wanted() == 0 && !locked && found.ProtectedUntil != nil:
+		return unclear(druidv1alpha1.ReasonProtectionNotKnown, "the locks that are known of ended at %s, and nobody has looked since the cluster sleeps", at(found.ProtectedUntil.Time)), true
 	case !locked || immutability.Compare(level, immutability.ModeGovernance) < 0:
 		return fails(druidv1alpha1.ReasonNotProtected, "%s%s", found.Protection, remedyFor(asked)), true
 	case asked.RetentionType == druidv1alpha1.RetentionObject && immutability.Compare(level, immutability.Mode(modeOf(asked))) < 0:

@@ -66,6 +66,8 @@ func TestBackupsProtected(t *testing.T) {
 		}), isFalse, "RetentionTooShort", "1h until the next is in the bucket"},
 		"the period is not told":             {cluster(3, ofBucket, looked(untold)), isTrue, "Protected", ""},
 		"each object, without locks so far":  {cluster(3, ofObject, looked(level("none", "not protected"))), isFalse, "NotProtected", "the next full snapshot is"},
+		"asleep, and locked":                 {cluster(3, ofBucket, looked(), remembered, wantReplicas(0), noMembers), isTrue, "Protected", "compliance until"},
+		"asleep for longer than the locks":   {cluster(3, ofBucket, looked(ended), remembered, wantReplicas(0), noMembers), isUnknown, "ProtectionNotKnown", "ended at 2025-06-01T02:59:59Z"},
 		"no longer asked for":                {cluster(3, looked(), wasProtected), isFalse, "ImmutabilityRemoved", "after 2025-06-05T00:00:00Z"},
 		"of the look before, nobody reports": {cluster(3, ofBucket, looked(), remembered, noSnapshots), isTrue, "Protected", ""},
 	})

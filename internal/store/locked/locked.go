@@ -28,7 +28,7 @@ type Store struct {
 func New(s store.Store, mode immutability.Mode, period time.Duration, now func() time.Time) (*Store, error) {
 	switch {
 	case mode != immutability.ModeGovernance && mode != immutability.ModeCompliance:
-		return nil, fmt.Errorf("objects cannot be locked with the mode %q: use governance or compliance", mode)
+		return nil, fmt.Errorf("objects cannot be locked with the mode %q: use governance or compliance", string(mode))
 	case period <= 0 || period > immutability.MaxPeriod:
 		return nil, fmt.Errorf("objects cannot be locked for %s: the period must be above 0 and at most %s, as a lock cannot be shortened", immutability.Period(period), immutability.Period(immutability.MaxPeriod))
 	}

@@ -94,6 +94,7 @@ func TestLocksThatNobodyCanMean(t *testing.T) {
 	}{
 		{immutability.ModeNone, time.Hour, "use governance or compliance"},
 		{immutability.ModeAdvisory, time.Hour, "use governance or compliance"},
+		{"forever", time.Hour, `the mode "forever"`},
 		{immutability.ModeCompliance, 0, "above 0"},
 		{immutability.ModeCompliance, -time.Hour, "above 0"},
 		{immutability.ModeCompliance, immutability.MaxPeriod + 1, "at most 3650 days"},
