@@ -4,6 +4,8 @@ package v1alpha1
 const (
 	// Finalizer on Etcds, on EtcdCopyBackupsTasks and on Secrets that they use.
 	Finalizer = "druid.gardener.cloud/etcd-druid"
+	// FinalizerOpsTask of the original on EtcdOpsTasks. We set none, and remove it from those that are deleted.
+	FinalizerOpsTask = "druid.gardener.cloud/etcd-ops-task"
 )
 
 // Annotations of an Etcd. Those whose value is not named count by being there, whatever it is.
@@ -26,6 +28,9 @@ const (
 	// AnnotationTakeOverBackups: write under the prefix of the store although another cluster did
 	// until now. The operator removes it when the prefix is this cluster's.
 	AnnotationTakeOverBackups = "druid.gardener.cloud/take-over-backups"
+	// AnnotationSkipHibernationBackup: "true" has the members stop without a final full snapshot when replicas
+	// becomes 0.
+	AnnotationSkipHibernationBackup = "shoot.gardener.cloud/skip-hibernation-backup"
 )
 
 // Values of the annotation druid.gardener.cloud/operation.

@@ -217,6 +217,10 @@ type LeaderElectionSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.immutability) || !has(self.provider) || !(self.provider in ['openstack', 'Swift', 'swift'])",fieldPath=".immutability",message="OpenStack Swift cannot lock objects, so nothing keeps backups there from being deleted; use a bucket of another provider, or leave immutability out"
 // +kubebuilder:validation:XValidation:rule="!has(self.immutability) || !has(self.provider) || !(self.provider in ['local', 'Local'])",fieldPath=".immutability",message="a directory of a node cannot be locked against who may write there; use an object store, or leave immutability out"
 // +kubebuilder:validation:XValidation:rule="!has(self.immutability) || !has(self.immutability.retentionType) || self.immutability.retentionType != 'object' || !has(self.provider) || !(self.provider in ['alicloud', 'OSS', 'oss'])",fieldPath=".immutability.retentionType",message="Alibaba OSS locks by the bucket's policy alone; use the type bucket, and make the policy with etcdbrctl bucket ensure"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.provider) || !(self.provider in ['local', 'Local'])",fieldPath=".roles",message="a directory of a node is reached without credentials, so roles separate nothing; use an object store, or leave roles out"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.provider) || !(self.provider in ['openstack', 'Swift', 'swift'])",fieldPath=".roles",message="whoever may write to OpenStack Swift may also delete there, so roles separate nothing; use a bucket of another provider, or leave roles out"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.roles.collectorSecretRef) || !has(self.secretRef) || !has(self.secretRef.name) || self.roles.collectorSecretRef.name != self.secretRef.name",fieldPath=".roles.collectorSecretRef",message="is the Secret of the members, too: another identity needs another Secret"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.roles.extenderSecretRef) || !has(self.secretRef) || !has(self.secretRef.name) || self.roles.extenderSecretRef.name != self.secretRef.name",fieldPath=".roles.extenderSecretRef",message="is the Secret of the members, too: another identity needs another Secret"
 type StoreSpec struct {
 	// Name of the bucket or container, which must exist. With the provider local: of a directory, and
 	// optional.
@@ -248,10 +252,36 @@ type StoreSpec struct {
 	// Required.
 	// +optional
 	Provider *StorageProvider `json:"provider,omitempty"`
+	// Who does what the pods beside etcd need not be able to do. Each role that is named is taken by Jobs with
+	// credentials of their own; the sidecars then do not do it, and their own credentials (secretRef) need no
+	// right to it. Of an Etcd alone. Default: the sidecars collect, and secretRef extends.
+	// +optional
+	Roles *StoreRoles `json:"roles,omitempty"`
 	// Secret with the credentials. Must be in the namespace of the Etcd. Default: the identity that
 	// the cloud gives the pods.
 	// +optional
 	SecretRef *corev1.SecretReference `json:"secretRef,omitempty"`
+}
+
+// StoreRoles are the Secrets of who does what with backups that are there already. Their keys are those of the
+// store's secretRef.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.collectorSecretRef) || has(self.extenderSecretRef)",message="names no role: name a Secret in collectorSecretRef or extenderSecretRef, or leave roles out"
+// +kubebuilder:validation:XValidation:rule="!has(self.collectorSecretRef) || !has(self.extenderSecretRef) || !has(self.collectorSecretRef.name) || !has(self.extenderSecretRef.name) || self.collectorSecretRef.name != self.extenderSecretRef.name",fieldPath=".extenderSecretRef",message="is that of collectorSecretRef, too: who deletes must not be who locks; name another Secret"
+type StoreRoles struct {
+	// Secret of who deletes backups that retention lets go, and expired copies that an extension made. With it the
+	// sidecars delete nothing, and an EtcdOperatorTask of the type CollectBackups, which the operator makes, does it by
+	// Jobs about as often as garbageCollectionPeriod says. Must be in the namespace of the Etcd. Default: the
+	// sidecars delete with secretRef, and an extension its own copies.
+	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",fieldPath=".name",reason=FieldValueRequired,message="is required: name the Secret"
+	// +optional
+	CollectorSecretRef *corev1.SecretReference `json:"collectorSecretRef,omitempty"`
+	// Secret of who prolongs the locks of the newest backup while the Etcd is hibernated, in the Jobs of an
+	// EtcdOperatorTask of the type ExtendFullSnapshotImmutability. Must be in the namespace of the Etcd. Default:
+	// they use secretRef.
+	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",fieldPath=".name",reason=FieldValueRequired,message="is required: name the Secret"
+	// +optional
+	ExtenderSecretRef *corev1.SecretReference `json:"extenderSecretRef,omitempty"`
 }
 
 // ImmutabilitySpec says who locks backups, and for how long.

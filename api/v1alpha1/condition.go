@@ -44,6 +44,13 @@ const (
 	// there. Absent unless spec.backup.store.immutability asks for it; when that is removed, it stays until the
 	// last lock has ended.
 	ConditionBackupsProtected ConditionType = "BackupsProtected"
+	// ConditionHibernated: the cluster has no members any more. False while it falls asleep or wakes up; the
+	// reason is the step. Absent of a cluster that is awake.
+	ConditionHibernated ConditionType = "Hibernated"
+	// ConditionHibernationBackupProtected: the final full snapshot of a hibernated cluster is locked, and stays
+	// so until its lock is prolonged; the message has the date. Absent unless the cluster is hibernated, with a
+	// store, and spec.backup.store.immutability asks for locks.
+	ConditionHibernationBackupProtected ConditionType = "HibernationBackupProtected"
 	// ConditionDataVolumesReady: no volume of a member has a problem.
 	ConditionDataVolumesReady ConditionType = "DataVolumesReady"
 	// ConditionClusterIDMismatch: members are of different clusters. True is bad.

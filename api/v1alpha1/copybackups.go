@@ -37,6 +37,8 @@ type EtcdCopyBackupsTaskList struct {
 // EtcdCopyBackupsTaskSpec is what shall be copied.
 //
 // +kubebuilder:validation:XValidation:rule="self.sourceStore.prefix != self.targetStore.prefix || has(self.sourceStore.container) != has(self.targetStore.container) || (has(self.sourceStore.container) && self.sourceStore.container != self.targetStore.container) || has(self.sourceStore.provider) != has(self.targetStore.provider) || (has(self.sourceStore.provider) && self.sourceStore.provider != self.targetStore.provider) || has(self.sourceStore.endpointOverride) != has(self.targetStore.endpointOverride) || (has(self.sourceStore.endpointOverride) && self.sourceStore.endpointOverride != self.targetStore.endpointOverride) || (has(self.sourceStore.secretRef) && has(self.targetStore.secretRef) && has(self.sourceStore.secretRef.name) && has(self.targetStore.secretRef.name) && self.sourceStore.secretRef.name != self.targetStore.secretRef.name)",fieldPath=".targetStore",message="is the same as sourceStore: name another container or prefix"
+// +kubebuilder:validation:XValidation:rule="!has(self.sourceStore.roles)",fieldPath=".sourceStore.roles",message="belongs to the store of an Etcd: a copy only reads here; remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.targetStore.roles)",fieldPath=".targetStore.roles",message="belongs to the store of an Etcd: a copy deletes and extends nothing; remove it"
 type EtcdCopyBackupsTaskSpec struct {
 	// Labels of the Job's pods besides those that the operator sets, which win. Default: none.
 	// +optional

@@ -20,6 +20,10 @@ func (e *Etcd) SetDefaults() {
 	setDefault(&spec.SharedConfig.AutoCompactionRetention, "30m")
 	spec.Etcd.setDefaults()
 	spec.Backup.setDefaults()
+	if h := spec.Hibernation; h != nil {
+		setDefault(&h.AllowUnprotected, false)
+		setDefault(&h.Volumes, HibernationKeepsVolumes)
+	}
 }
 
 func (c *EtcdConfig) setDefaults() {

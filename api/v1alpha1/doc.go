@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the resources of the operator: Etcd, EtcdMember and EtcdCopyBackupsTask,
-// in the group druid.gardener.cloud and the version v1alpha1.
+// Package v1alpha1 holds the resources of the operator: Etcd, EtcdMember, EtcdCopyBackupsTask,
+// EtcdOperatorTask and EtcdOpsTask, in the group druid.gardener.cloud and the version v1alpha1.
 //
 // What the API server checks and fills in stands beside the fields, as markers from which
 // `make generate` makes the CustomResourceDefinitions in config/crd/bases and the page

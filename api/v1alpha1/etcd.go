@@ -32,6 +32,7 @@ import (
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.lastKnownRevision`,priority=1
 // +kubebuilder:printcolumn:name="Protection",type=string,JSONPath=`.status.backup.protectionLevel`,priority=1
 // +kubebuilder:printcolumn:name="Protected Until",type=string,JSONPath=`.status.backup.protectedUntil`,priority=1
+// +kubebuilder:printcolumn:name="Hibernated",type=string,JSONPath=`.status.conditions[?(@.type=="Hibernated")].reason`,priority=1
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || self.metadata.name.size() <= 52",message="metadata.name: at most 52 characters, because pods carry a label of this name, a hyphen and ten more, and a label has at most 63: choose a shorter name"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must begin with a letter and hold lower-case letters, digits and hyphens alone, because Services are named after it: choose such a name"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.etcd.additionalAdvertisePeerURLs) || self.spec.etcd.additionalAdvertisePeerURLs.all(m, m.memberName.matches('-(0|[1-9][0-9]{0,3})$') && (has(self.spec.memberNamePrefix) ? m.memberName.startsWith(self.spec.memberNamePrefix + '-') && m.memberName.lastIndexOf('-') > size(self.spec.memberNamePrefix) && m.memberName.substring(size(self.spec.memberNamePrefix) + 1, m.memberName.lastIndexOf('-')) == self.metadata.name : m.memberName.substring(0, m.memberName.lastIndexOf('-')) == self.metadata.name))",fieldPath=".spec.etcd.additionalAdvertisePeerURLs",message="each memberName must be the name of a member: [<memberNamePrefix>-]<name of the Etcd>-<index>, such as etcd-main-0"
@@ -65,6 +66,7 @@ type EtcdList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplate) == has(oldSelf.volumeClaimTemplate) && (!has(self.volumeClaimTemplate) || self.volumeClaimTemplate == oldSelf.volumeClaimTemplate)",fieldPath=".volumeClaimTemplate",message="cannot be changed, set or removed later, because the volumes are found by it: make a new Etcd and restore the backup into it"
 // +kubebuilder:validation:XValidation:rule="has(self.memberNamePrefix) == has(oldSelf.memberNamePrefix) && (!has(self.memberNamePrefix) || self.memberNamePrefix == oldSelf.memberNamePrefix)",fieldPath=".memberNamePrefix",message="cannot be changed, set or removed later, because members keep their names: make a new Etcd and restore the backup into it"
 // +kubebuilder:validation:XValidation:rule="[self.etcd.?clientPort.orValue(2379), self.etcd.?serverPort.orValue(2380), self.etcd.?wrapperPort.orValue(9095)].all(p, p != self.backup.?port.orValue(8080)) && self.etcd.?clientPort.orValue(2379) != self.etcd.?serverPort.orValue(2380) && self.etcd.?clientPort.orValue(2379) != self.etcd.?wrapperPort.orValue(9095) && self.etcd.?serverPort.orValue(2380) != self.etcd.?wrapperPort.orValue(9095)",message="etcd.clientPort, etcd.serverPort, etcd.wrapperPort and backup.port are ports of one pod: give each another number"
+// +kubebuilder:validation:XValidation:rule="!has(self.hibernation) || !has(self.hibernation.volumes) || self.hibernation.volumes != 'Delete' || has(self.backup.store)",fieldPath=".hibernation.volumes",message="can be Delete only with backups, because without volumes the cluster wakes up from the bucket: configure backup.store, or write Keep"
 type EtcdSpec struct {
 	// Put before the name of each member, with a hyphen: member <prefix>-<Etcd>-<index>. Pods,
 	// volumes and Services keep their names. It keeps the names of members apart when clusters are
@@ -136,6 +138,10 @@ type EtcdSpec struct {
 	// +kubebuilder:default=false
 	// +optional
 	RunAsRoot *bool `json:"runAsRoot,omitempty"`
+	// What happens when replicas becomes 0. Default: the members stop when a final full snapshot is in the
+	// bucket, proven and, where immutability asks for that, locked; the volumes stay.
+	// +optional
+	Hibernation *HibernationSpec `json:"hibernation,omitempty"`
 }
 
 // SharedConfig is what etcd and a restoration have in common: how old revisions are dropped.

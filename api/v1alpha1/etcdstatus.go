@@ -72,7 +72,10 @@ type EtcdStatus struct {
 	// What can be restored from the bucket, and how well that is protected, as the backup leader found it last.
 	// Absent without a store, and before the first look.
 	// +optional
-	Backup *BackupStatus `json:"backup,omitempty"`
+	Backup *EtcdBackupStatus `json:"backup,omitempty"`
+	// What is known of the hibernation: while the cluster falls asleep, sleeps, and wakes up.
+	// +optional
+	Hibernation *HibernationStatus `json:"hibernation,omitempty"`
 	// The highest revision that any member of this cluster was ever seen at. It never falls, also
 	// when everything is lost, so that a restore can go beyond every revision that a client may have
 	// seen. Written before anything is destroyed.

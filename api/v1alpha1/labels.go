@@ -36,6 +36,10 @@ const (
 	ComponentStatefulSet         = "etcd-statefulset"             // StatefulSet of the members, and their pods
 	ComponentCompactionJob       = "etcd-snapshot-compaction-job" // Job that merges deltas
 	ComponentCopyBackupsJob      = "etcd-copy-backups-job"        // Job of an EtcdCopyBackupsTask
+	ComponentExtensionJob        = "etcd-extend-immutability-job" // CronJob of an EtcdOperatorTask that keeps a full locked, and its Jobs
+	ComponentCollectionJob       = "etcd-collect-backups-job"     // CronJob of an EtcdOperatorTask that deletes backups, and its Jobs
+	ComponentHibernationTask     = "etcd-hibernation-task"        // EtcdOperatorTask that keeps the newest backup of a hibernated Etcd locked
+	ComponentCollectionTask      = "etcd-collection-task"         // EtcdOperatorTask that deletes backups with credentials of its own
 )
 
 // SelectorLabels are on every object of the Etcd. The StatefulSet selects by them, which cannot be
@@ -102,17 +106,32 @@ func (t *EtcdCopyBackupsTask) JobPodLabels() map[string]string {
 	return labels
 }
 
+// JobLabels are the labels of the CronJob of a standing task, of its Jobs and of their pods.
+func (t *EtcdOperatorTask) JobLabels(component string) map[string]string {
+	return map[string]string{
+		LabelManagedBy: ManagedBy, LabelPartOf: LabelValue(t.Name), LabelComponent: component, LabelName: LabelValue(t.CronJobName()),
+	}
+}
+
 // maxLabelValue is how long the value of a label may be.
 const maxLabelValue = 63
 
 // LabelValue is the name of an object as the value of a label: a colon, which names of Roles have,
 // becomes a hyphen, and what is too long ends with ten digits of its digest instead.
 func LabelValue(name string) string {
-	value := strings.ReplaceAll(name, ":", "-")
-	if len(value) <= maxLabelValue {
-		return value
+	if len(name) <= maxLabelValue {
+		return strings.ReplaceAll(name, ":", "-")
+	}
+	return strings.ReplaceAll(shortened(name, maxLabelValue), ":", "-")
+}
+
+// shortened is a name of at most so many characters: one that is too long ends with ten digits of its
+// digest instead.
+func shortened(name string, most int) string {
+	if len(name) <= most {
+		return name
 	}
 	sum := sha256.Sum256([]byte(name))
 	digest := hex.EncodeToString(sum[:])[:10]
-	return strings.TrimRight(value[:maxLabelValue-1-len(digest)], "-._") + "-" + digest
+	return strings.TrimRight(name[:most-1-len(digest)], "-._:") + "-" + digest
 }

@@ -191,6 +191,28 @@ type BackupStatus struct {
 	ExcludedSnapshotsCount int32 `json:"excludedSnapshotsCount,omitempty"`
 }
 
+// EtcdBackupStatus is what is known of the backups of an Etcd: what the newest look through the bucket found, and who
+// does what there.
+type EtcdBackupStatus struct {
+	BackupStatus `json:",inline"`
+	// Whose credentials delete backups and prolong their locks. shared: the members' own do everything. partly: one of
+	// the roles in spec.backup.store.roles is another identity. separate: each role is.
+	// +optional
+	Identities BackupIdentities `json:"identities,omitempty"`
+}
+
+// BackupIdentities is how far what is done with backups is done by different identities.
+//
+// +kubebuilder:validation:Enum=shared;partly;separate
+type BackupIdentities string
+
+// How far identities are apart.
+const (
+	IdentitiesShared   BackupIdentities = "shared"   // the members' credentials do everything
+	IdentitiesPartly   BackupIdentities = "partly"   // one role has credentials of its own
+	IdentitiesSeparate BackupIdentities = "separate" // each role has credentials of its own
+)
+
 // RestorableState is a state of a cluster to which one can restore.
 type RestorableState struct {
 	// When it was.

@@ -93,12 +93,31 @@ func (e *Etcd) OwnerReference() metav1.OwnerReference {
 	return *metav1.NewControllerRef(e, Kind(KindEtcd))
 }
 
+// HibernationTaskName is the name of the EtcdOperatorTask that keeps the newest backup locked while the Etcd is
+// hibernated.
+func (e *Etcd) HibernationTaskName() string { return e.Name + "-hibernation" }
+
+// CollectionTaskName is the name of the EtcdOperatorTask that deletes backups with the credentials of the collector.
+func (e *Etcd) CollectionTaskName() string { return e.Name + "-collection" }
+
 // JobName is the name of the Job of a task.
 func (t *EtcdCopyBackupsTask) JobName() string { return t.Name + "-worker" }
 
 // OwnerReference makes an object the task's.
 func (t *EtcdCopyBackupsTask) OwnerReference() metav1.OwnerReference {
 	return *metav1.NewControllerRef(t, Kind(KindEtcdCopyBackupsTask))
+}
+
+// maxCronJobName is how long the name of a CronJob may be: its Jobs have eleven characters more.
+const maxCronJobName = 52
+
+// CronJobName is the name of the CronJob of a standing task: the task's, shortened with ten digits of its
+// digest where it is too long.
+func (t *EtcdOperatorTask) CronJobName() string { return shortened(t.Name, maxCronJobName) }
+
+// OwnerReference makes an object the task's.
+func (t *EtcdOperatorTask) OwnerReference() metav1.OwnerReference {
+	return *metav1.NewControllerRef(t, Kind(KindEtcdOperatorTask))
 }
 
 func (e *Etcd) memberPrefix() string {

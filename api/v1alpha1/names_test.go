@@ -191,6 +191,20 @@ func TestAllSecretsThatAreNamedAreKnown(t *testing.T) {
 	if diff := cmp.Diff([]string{"bucket", "ca", "client", "peer", "peer-ca", "server", "users"}, SecretNames(e.Secrets())); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
+	if _, named := e.CollectorSecret(); named || e.Identities() != IdentitiesShared {
+		t.Errorf("without roles the identities are %s", e.Identities())
+	}
+	members := e.MemberSecrets()
+	e.Spec.Backup.Store.Roles = &StoreRoles{CollectorSecretRef: ref("collector"), ExtenderSecretRef: ref("extender")}
+	if diff := cmp.Diff(append(want, SecretUse{"collector", "", FieldCollectorSecret}, SecretUse{"extender", "", FieldExtenderSecret}), e.Secrets()); diff != "" {
+		t.Errorf("Secrets with roles (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(members, e.MemberSecrets()); diff != "" {
+		t.Errorf("members need those of roles, too (-want +got):\n%s", diff)
+	}
+	if use, named := e.ExtenderSecret(); !named || use.Name != "extender" || e.Identities() != IdentitiesSeparate {
+		t.Errorf("the extender is %+v, the identities %s", use, e.Identities())
+	}
 	task := &EtcdCopyBackupsTask{Spec: EtcdCopyBackupsTaskSpec{
 		SourceStore: StoreSpec{Provider: new(StorageProvider("aws")), SecretRef: ref("from")},
 		TargetStore: StoreSpec{Provider: new(StorageProvider("gcp"))},

@@ -54,6 +54,35 @@ const (
 	ReasonImmutabilityRemoved = "ImmutabilityRemoved" // it is not asked for any more; the message says when the protection ends
 )
 
+// Reasons of Hibernated. The first group are steps, the second what a step waits for or is blocked by.
+const (
+	ReasonClosingToClients    = "ClosingToClients"    // members are asked to refuse clients, also over connections that they have
+	ReasonTakingFinalSnapshot = "TakingFinalSnapshot" // the backup leader takes the final full snapshot, and proves it
+	ReasonScalingToZero       = "ScalingToZero"       // everything is in the bucket, and the members stop
+	ReasonDeletingVolumes     = "DeletingVolumes"     // the volumes go, as spec.hibernation.volumes says
+	ReasonHibernated          = "Hibernated"          // there are no members, and what wakes them is kept
+	ReasonHibernatedUnproven  = "HibernatedUnproven"  // there are no members, and no final full snapshot was proven; the message says who allowed that
+	ReasonWakingUp            = "WakingUp"            // members are wanted again, and no new full snapshot is in the bucket yet
+	ReasonFinalSnapshotFailed = "FinalSnapshotFailed" // it cannot be taken or proven; blocked. The message says why, and it is tried again
+	ReasonFinalSnapshotNoLock = "FinalSnapshotNoLock" // immutability is asked for, and it is not locked; blocked
+	ReasonWritesAfterSnapshot = "WritesAfterSnapshot" // members have revisions that it has not; another one is taken
+	ReasonRevisionsNotKnown   = "RevisionsNotKnown"   // some member does not tell its revision, or is behind; blocked
+	ReasonStoreChanged        = "StoreChanged"        // the final full snapshot is not, or would not be, in the store from which the cluster would wake up; blocked
+	ReasonSharedWithOthers    = "SharedWithOthers"    // members outside would lose their majority; blocked
+)
+
+// Reasons of HibernationBackupProtected.
+const (
+	ReasonFinalSnapshotProtected    = "FinalSnapshotProtected"    // locked beyond the next extension
+	ReasonFinalSnapshotHeld         = "FinalSnapshotHeld"         // held without an end
+	ReasonFinalSnapshotMissing      = "FinalSnapshotMissing"      // the members stopped without one
+	ReasonFinalSnapshotDamaged      = "FinalSnapshotDamaged"      // the last extension found the newest backup damaged and kept an older one
+	ReasonFinalSnapshotDateNotKnown = "FinalSnapshotDateNotKnown" // nobody told until when it is locked
+	ReasonProtectionEnds            = "ProtectionEnds"            // its lock may end before the next extension is through
+	ReasonProtectionEnded           = "ProtectionEnded"           // its lock has ended
+	ReasonExtensionNotRunning       = "ExtensionNotRunning"       // nobody prolongs its lock; the message says why
+)
+
 // Reasons of DataVolumesReady.
 const (
 	ReasonDataVolumesReady      = "DataVolumesReady"      // no volume has a problem

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -28,9 +29,61 @@ type SecretUse struct {
 	Field     string // such as spec.backup.store.secretRef
 }
 
+// The fields that name the Secrets of roles.
+const (
+	FieldCollectorSecret = "spec.backup.store.roles.collectorSecretRef"
+	FieldExtenderSecret  = "spec.backup.store.roles.extenderSecretRef"
+)
+
 // Secrets are the Secrets that the Etcd needs, by the fields that name them. The same Secret may be
 // there more than once.
 func (e *Etcd) Secrets() []SecretUse {
+	uses := uses(e.MemberSecrets())
+	if e.BackupsEnabled() && e.Spec.Backup.Store.Roles != nil {
+		uses.add(FieldCollectorSecret, e.Spec.Backup.Store.Roles.CollectorSecretRef)
+		uses.add(FieldExtenderSecret, e.Spec.Backup.Store.Roles.ExtenderSecretRef)
+	}
+	return uses
+}
+
+// CollectorSecret is the Secret of who deletes backups; false: the sidecars do.
+func (e *Etcd) CollectorSecret() (SecretUse, bool) { return e.secretOf(FieldCollectorSecret) }
+
+// ExtenderSecret is the Secret of who prolongs locks; false: that is done with the store's own.
+func (e *Etcd) ExtenderSecret() (SecretUse, bool) { return e.secretOf(FieldExtenderSecret) }
+
+func (e *Etcd) secretOf(field string) (SecretUse, bool) {
+	all := e.Secrets()
+	if i := slices.IndexFunc(all, func(u SecretUse) bool { return u.Field == field }); i >= 0 {
+		return all[i], true
+	}
+	return SecretUse{}, false
+}
+
+// CollectionPeriod is how often backups are to be deleted that retention lets go, by whoever does; 0: never by
+// itself.
+func (e *Etcd) CollectionPeriod() time.Duration {
+	if p := e.Spec.Backup.GarbageCollectionPeriod; p != nil && p.Duration > time.Second {
+		return p.Duration
+	}
+	return 0
+}
+
+// Identities says how far what is done with the backups is done by different identities.
+func (e *Etcd) Identities() BackupIdentities {
+	_, collector := e.CollectorSecret()
+	_, extender := e.ExtenderSecret()
+	switch {
+	case collector && extender:
+		return IdentitiesSeparate
+	case collector || extender:
+		return IdentitiesPartly
+	}
+	return IdentitiesShared
+}
+
+// MemberSecrets are those of the Secrets without which no member starts.
+func (e *Etcd) MemberSecrets() []SecretUse {
 	var uses uses
 	uses.tls("spec.etcd.clientUrlTls", e.Spec.Etcd.ClientUrlTLS)
 	if peer := e.Spec.Etcd.PeerUrlTLS; peer != nil {

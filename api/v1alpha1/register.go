@@ -14,6 +14,8 @@ const (
 	KindEtcd                = "Etcd"
 	KindEtcdMember          = "EtcdMember"
 	KindEtcdCopyBackupsTask = "EtcdCopyBackupsTask"
+	KindEtcdOperatorTask    = "EtcdOperatorTask"
+	KindEtcdOpsTask         = "EtcdOpsTask"
 )
 
 // GroupVersion of all resources here.
@@ -35,6 +37,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Etcd{}, &EtcdList{},
 		&EtcdMember{}, &EtcdMemberList{},
 		&EtcdCopyBackupsTask{}, &EtcdCopyBackupsTaskList{},
+		&EtcdOperatorTask{}, &EtcdOperatorTaskList{},
+		&EtcdOpsTask{}, &EtcdOpsTaskList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil

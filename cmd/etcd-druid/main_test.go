@@ -221,8 +221,7 @@ func TestWhatIsDeprecatedOrWithoutEffectIsLoggedOnce(t *testing.T) {
 		}
 	}
 	want := "WARN a setting is deprecated: leaderElection.resourceLock\n" +
-		"WARN settings have no effect: controllers.compaction.enabled, controllers.compaction.concurrentSyncs\n" +
-		"WARN settings have no effect: controllers.etcdOpsTask.enabled"
+		"WARN settings have no effect: controllers.compaction.enabled, controllers.compaction.concurrentSyncs"
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}

@@ -69,8 +69,10 @@ configuration from it and runs etcd within this process.
 
 GET /readyz answers 200 if clients are served here: the last linearizable read succeeded.
 GET /livez answers 200 unless the process is stuck; a lost quorum is no reason to kill it.
-POST /stop and POST /restart need a token or a client certificate. Before etcd stops it
-hands the leadership over. SIGTERM and SIGINT do what /stop does.
+POST /stop, POST /restart and /clients need a token or a client certificate. Before etcd stops
+it hands the leadership over. SIGTERM and SIGINT do what /stop does.
+POST /clients?refuse=10m has etcd serve none but sidecars with a token for so long, at most 30m,
+and ends what others have under way; refuse=0s serves everybody again. GET tells how it stands.
 
 Exit codes: 0 etcd came to a clean end that was asked for, 1 it failed, 2 wrong usage.`,
 		Args: noArgs,
@@ -98,7 +100,7 @@ func (f *startFlags) register(flags *pflag.FlagSet, home string) {
 	flags.StringVar(&f.door.CertFile, "etcd-wrapper-cert-path", "", "certificate of this server; empty: that of etcd's client interface, if it has one, as soon as its configuration is known")
 	flags.StringVar(&f.door.KeyFile, "etcd-wrapper-key-path", "", "its key")
 	flags.StringVar(&f.door.ClientCAFile, "etcd-wrapper-client-ca-path", "", "authorities of the clients that may stop and restart etcd; empty: without a certificate above, those of etcd's client interface")
-	flags.StringVar(&f.door.TokenFile, "etcd-wrapper-token-path", "", "file with bearer tokens, one per line, that may stop and restart etcd")
+	flags.StringVar(&f.door.TokenFile, "etcd-wrapper-token-path", "", "file with bearer tokens, one per line, that may stop and restart etcd, and pass while clients are refused")
 
 	flags.StringVar(&f.sidecar, "backup-restore-host-port", ":8080", "host and port of the backup sidecar")
 	flags.BoolVar(&f.sidecarTLS, "backup-restore-tls-enabled", false, "the backup sidecar speaks TLS")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/engine/collector"
+	"druid.internal/druid/internal/engine/extender"
 	"druid.internal/druid/internal/store"
 )
 
@@ -60,6 +62,8 @@ func (a *app) collectCommand() *cobra.Command {
 		from   storeFlags
 		policy retentionFlags
 		out    outputFlag
+		owner  string
+		copies string
 		yes    bool
 	)
 	cmd := &cobra.Command{
@@ -70,11 +74,15 @@ func (a *app) collectCommand() *cobra.Command {
 Whatever the policy says, the newest restorable chain stays, and so does everything that a kept
 snapshot needs, everything under a lock or hold, and everything whose lock is unknown. Without a
 policy nothing is deleted. What is blocked names the moment before which it stays: the end of its
-lock and a margin.`,
+lock and a margin.
+
+With --copies-from-timestamp there is no policy: what goes are copies that extend-snapshot-immutability
+made at this time or later, but for the newest backup, once their locks have ended. So the identity that
+extends needs no right to delete.`,
 		Example: `  etcdbrctl collect --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main \
       --garbage-collection-policy=LimitBased --max-backups=30 --delta-snapshot-retention-period=96h`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := policy.build()
+			options, err := collects(policy, copies)
 			if err != nil {
 				return err
 			}
@@ -84,7 +92,8 @@ lock and a margin.`,
 			}
 			deleter, _ := store.As[store.Deleter](s)
 			shown := newProgress(a.sys.err, a.log)
-			c := collector.New(s, deleter, collector.Options{Prefix: from.prefix, Policy: p, Log: a.log})
+			options.Prefix, options.Owner, options.Log = from.prefix, owner, a.log
+			c := collector.New(s, deleter, options)
 			plan, err := c.Plan(cmd.Context())
 			shown.end()
 			if err != nil {
@@ -117,6 +126,26 @@ lock and a margin.`,
 	from.add(flags, "", "the store")
 	policy.add(flags)
 	out.add(flags)
+	flags.StringVar(&owner, "owner", "", "refuse unless the prefix is that of this owner, for example the cluster's UID; empty: whoever's it is")
+	flags.StringVar(&copies, "copies-from-timestamp", "", "remove expired copies that extend-snapshot-immutability made at this time or later (RFC 3339, or seconds since 1970), and nothing else")
 	flags.BoolVar(&yes, "yes", false, "delete")
 	return cmd
+}
+
+// collects is what goes: by a policy, or expired copies.
+func collects(policy retentionFlags, copies string) (collector.Options, error) {
+	p, err := policy.build()
+	if err != nil {
+		return collector.Options{}, err
+	}
+	since, err := parseSince(copies)
+	switch {
+	case err != nil:
+		return collector.Options{}, &usageError{fmt.Errorf("--copies-from-timestamp: %w", err)}
+	case since.IsZero():
+		return collector.Options{Policy: p}, nil
+	case !p.IsZero():
+		return collector.Options{}, &usageError{errors.New("--copies-from-timestamp removes copies alone: give it, or a policy")}
+	}
+	return collector.Options{Policy: extender.Copies, Only: extender.CopiedSince(since)}, nil
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/collector"
 	"druid.internal/druid/internal/engine/extender"
@@ -24,6 +26,7 @@ func (a *app) extendCommand() *cobra.Command {
 		q       extender.Request
 		since   string
 		verify  string
+		notice  string
 	)
 	cmd := &cobra.Command{
 		Use:   "extend-snapshot-immutability",
@@ -34,12 +37,15 @@ Everything that a restore to the newest revision needs is kept: the full, its de
 guard the prefix. What has less than half of the period left, or less than a day, gets a whole period from now:
 
   retention in place    S3, versions of ABS, objects of GCS with retention of their own, directories
-  hold                  GCS with a policy of the bucket: until somebody releases it, then for one more period
+  hold                  GCS with a policy of the bucket: until --release-holds, then for one more period
   server-side copy      policies of ABS containers and OSS buckets: a copy of a new name, which the bucket locks anew
   download and upload   the same where the store does not copy
 
 What was never prolonged is read first, whole, against its digest; later one in ten is. What is damaged is never prolonged:
 the newest good chain is kept instead, an error is logged, and the exit code is 7. Ends of locks are told as they were read back.
+
+With --release-holds nothing is prolonged. It is for a cluster that is awake again: when there is a newer backup, which is read whole before,
+what this command held is released. What somebody else holds stays held.
 
 Copies that this command made since --gc-from-timestamp are removed when their locks have ended, except for the newest. Nothing else
 is ever deleted. It may be killed at any moment and run again; while enough time is left it changes nothing.`,
@@ -54,6 +60,9 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 			}
 			if q.Period < 0 || q.MaxPeriod < 0 {
 				return &usageError{errors.New("--retention-period and --max-retention-period must not be below 0")}
+			}
+			if q.Release && (q.Period > 0 || since != "") {
+				return &usageError{errors.New("--release-holds prolongs nothing and removes nothing: leave out --retention-period and --gc-from-timestamp")}
 			}
 			s, err := a.openStore(cmd.Context(), from)
 			if err != nil {
@@ -76,20 +85,47 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 					err = printErr
 				}
 			}
+			if noticeErr := leaveNotice(notice, report, err, q.DryRun); noticeErr != nil && err == nil {
+				err = noticeErr
+			}
 			return withRemedy(err)
 		},
 	}
 	flags := cmd.Flags()
 	from.add(flags, "", "the store")
 	out.add(flags)
+	flags.StringVar(&notice, "notice-file", "", "write one line of JSON with what is kept and until when into this `FILE`, such as /dev/termination-log; empty: none")
 	flags.StringVar(&since, "gc-from-timestamp", "", "remove expired copies that this command made at this time or later (RFC 3339, or seconds since 1970), all but the newest; empty: remove none")
 	flags.DurationVar(&q.Period, "retention-period", 0, "how long from now locks are to end, for example 96h; 0: what the bucket gives to what is written into it")
 	flags.DurationVar(&q.MaxPeriod, "max-retention-period", 0, "never lock for longer than this, because no lock can be shortened; 0: ten years")
 	flags.StringVar(&verify, "verify", string(extender.VerifyFirst), "when to read what is kept: first, before its first extension and one in ten times later; always; never")
 	flags.StringVar(&lineage.lineage, "lineage", "", "keep this lineage `ID` instead of the newest; unnamed: snapshots without one")
 	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }
+	flags.BoolVar(&q.Release, "release-holds", false, "prolong nothing, and release what earlier runs held, once there is a newer backup")
 	flags.BoolVar(&q.DryRun, "dry-run", false, "print what would be done, read nothing whole and change nothing")
 	return cmd
+}
+
+// leaveNotice writes for whoever started the program what is protected now. What a run that failed found out is
+// left out, unless it is that something is damaged or gone: what was known before stays so.
+func leaveNotice(path string, r extender.Report, failure error, dryRun bool) error {
+	var none *restoreplan.NoWayError
+	gone := r.Base == "" && errors.As(failure, &none)
+	if path == "" || dryRun || !gone && len(r.Damaged) == 0 && (r.Base == "" || r.Protection.Objects == 0) {
+		return nil
+	}
+	n := immutability.Notice{At: time.Now().UTC(), Snapshot: r.Base, End: int64(r.End), Until: r.Protection.Until, Held: r.Protection.Held, Released: r.Released}
+	if gone {
+		n.Damaged = failure.Error()
+	}
+	for _, d := range r.Damaged {
+		n.Damaged = d.Object + ": " + d.Reason
+		break
+	}
+	if err := os.WriteFile(path, []byte(n.String()+"\n"), 0o644); err != nil { //nolint:gosec // it holds no secret, and somebody else reads it
+		return fmt.Errorf("leave a notice: %w", err)
+	}
+	return nil
 }
 
 // parseSince reads a moment as RFC 3339 or as seconds since 1970; nothing is the zero time.
@@ -134,6 +170,9 @@ func extendTable(w io.Writer, r extender.Report) error {
 		fmt.Fprintf(w, "period    %s\n", immutability.Period(r.Period))
 	}
 	fmt.Fprintf(w, "verified  %s\n", r.Verified)
+	if r.Released {
+		fmt.Fprintln(w, "holds     nothing is held by earlier runs any more")
+	}
 	fmt.Fprintf(w, "cost      %s, %s read, %s sent\n", counted(int(r.Changes), "change"), bytesString(r.BytesRead), bytesString(r.BytesMoved))
 	for _, d := range r.Damaged {
 		fmt.Fprintf(w, "DAMAGED   %s: %s\n", d.Object, d.Reason)

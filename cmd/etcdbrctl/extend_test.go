@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -62,7 +63,12 @@ func TestASleepingBackupIsKeptLocked(t *testing.T) {
 	if err != nil || time.Until(before.Retention.Until) > time.Hour {
 		t.Fatalf("a dry run changed it: %+v, %v", before, err)
 	}
-	code, done, stderr := etcdbrctl(t, args...)
+	notice := filepath.Join(t.TempDir(), "notice")
+	code, done, stderr := etcdbrctl(t, append(args, "--notice-file="+notice)...)
+	left, err := os.ReadFile(notice)
+	if n, found := immutability.ParseNotice(string(left)); err != nil || !found || n.Snapshot != path.Base(key) || time.Until(n.Until) < 95*time.Hour || n.Damaged != "" || n.End != 871 {
+		t.Errorf("it left %q, %v; want what is kept", left, err)
+	}
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -93,10 +99,29 @@ func TestADamagedSleepingBackupHasAnExitCodeOfItsOwn(t *testing.T) {
 	if err := errorsOf(os.Chmod(middle[0], 0o644), os.WriteFile(middle[0], b, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := etcdbrctl(t, args...)
+	notice := filepath.Join(t.TempDir(), "notice")
+	code, stdout, stderr := etcdbrctl(t, append(args, "--notice-file="+notice)...)
+	left, err := os.ReadFile(notice)
+	if n, found := immutability.ParseNotice(string(left)); err != nil || !found || !strings.Contains(n.Damaged, "Incr-00000857") || n.End != 856 {
+		t.Errorf("it left %q, %v; want what is damaged", left, err)
+	}
 	if code != exitFellBack || !strings.Contains(stdout, "DAMAGED") || !strings.Contains(stdout, "to revision 856") ||
 		!strings.Contains(stderr, "a backup is damaged and is not kept locked") || !strings.Contains(stderr, "Incr-00000857") {
 		t.Errorf("exit code %d, want %d: %s%s", code, exitFellBack, stdout, stderr)
+	}
+}
+
+func TestANoticeTellsThatNothingIsLeft(t *testing.T) {
+	args, key, s := sleeping(t, 1)
+	dir := filepath.Join(s.Capabilities().Location, filepath.Dir(filepath.FromSlash(key)))
+	if err := errorsOf(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	notice := filepath.Join(t.TempDir(), "notice")
+	code, _, stderr := etcdbrctl(t, append(args, "--notice-file="+notice)...)
+	left, err := os.ReadFile(notice)
+	if n, found := immutability.ParseNotice(string(left)); code == exitOK || err != nil || !found || n.Damaged == "" || n.Snapshot != "" {
+		t.Errorf("exit code %d, it left %q, %v; want that nothing is there: %s", code, left, err, stderr)
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,7 +25,7 @@ type storeFlags struct {
 	minChunkSize                                   int64
 
 	lockPeriod time.Duration // 0: no lock is asked for
-	lockMode   string
+	lockMode   string        // empty: compliance
 }
 
 // What the flags of object locks say.
@@ -35,15 +37,18 @@ const (
 // addLock adds the flags of those who write backups.
 func (f *storeFlags) addLock(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.lockPeriod, "object-lock-period", 0, objectLockPeriod)
-	flags.StringVar(&f.lockMode, "object-lock-mode", "compliance", objectLockMode)
+	flags.StringVar(&f.lockMode, "object-lock-mode", "", "with --object-lock-period, "+objectLockMode+"; default: compliance")
 }
 
 // locked is the store with the locks that f asks for.
 func (f *storeFlags) locked(s store.Store) (store.Store, error) {
-	if f.lockPeriod == 0 {
+	switch {
+	case f.lockPeriod == 0 && f.lockMode != "":
+		return nil, &usageError{errors.New("--object-lock-mode says how to lock, and not for how long: give --object-lock-period as well, or neither")}
+	case f.lockPeriod == 0:
 		return s, nil
 	}
-	l, err := locked.New(s, immutability.Mode(f.lockMode), f.lockPeriod, time.Now)
+	l, err := locked.New(s, cmp.Or(immutability.Mode(f.lockMode), immutability.ModeCompliance), f.lockPeriod, time.Now)
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("--object-lock-period, --object-lock-mode: %w", err)}
 	}

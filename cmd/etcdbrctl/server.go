@@ -75,8 +75,10 @@ func (a *app) source(c config.Store, set string) agent.Source {
 		return agent.Source{}
 	}
 	f := storeFlags{set: set, provider: c.Provider, container: c.Container, endpoint: c.EndpointOverride, prefix: c.Prefix, tempDir: c.TempDir,
-		parallelUploads: c.MaxParallelChunkUploads, minChunkSize: int64(c.MinChunkSize),
-		lockPeriod: c.ObjectLock.Period.D(), lockMode: c.ObjectLock.Mode}
+		parallelUploads: c.MaxParallelChunkUploads, minChunkSize: int64(c.MinChunkSize)}
+	if period := c.ObjectLock.Period.D(); period > 0 {
+		f.lockPeriod, f.lockMode = period, c.ObjectLock.Mode
+	}
 	return agent.Source{Open: func(ctx context.Context) (store.Store, error) {
 		s, err := a.openStore(ctx, f)
 		if err != nil {

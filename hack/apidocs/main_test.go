@@ -27,7 +27,7 @@ func TestThePageIsWhatTheCodeSays(t *testing.T) {
 }
 
 func TestEveryFieldIsExplained(t *testing.T) {
-	for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks"} {
+	for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks", "etcdoperatortasks", "etcdopstasks"} {
 		text, err := crd.Files.ReadFile("bases/druid.gardener.cloud_" + plural + ".yaml")
 		if err != nil {
 			t.Fatal(err)

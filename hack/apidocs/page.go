@@ -25,7 +25,7 @@ stand in the way of an object that broke it before and does not change what the 
 func page(source string) (string, error) {
 	var b strings.Builder
 	b.WriteString(head)
-	for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks"} {
+	for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks", "etcdoperatortasks", "etcdopstasks"} {
 		text, err := crd.Files.ReadFile("bases/druid.gardener.cloud_" + plural + ".yaml")
 		if err != nil {
 			return "", err
@@ -36,7 +36,7 @@ func page(source string) (string, error) {
 		}
 		resource(&b, definition.Spec)
 	}
-	groups, err := constants(source, "condition.go", "reasons.go", "labels.go", "annotations.go")
+	groups, err := constants(source, "condition.go", "reasons.go", "labels.go", "annotations.go", "operatortask.go")
 	if err != nil {
 		return "", err
 	}

@@ -58,8 +58,8 @@ func TestDefinitionsOutliveTheRelease(t *testing.T) {
 			t.Errorf("%s would be deleted with the release", name)
 		}
 	}
-	if definitions != 3 {
-		t.Errorf("%d definitions, want 3", definitions)
+	if definitions != 5 {
+		t.Errorf("%d definitions, want 5", definitions)
 	}
 	if _, err := kept("x.yaml", []byte("metadata:\n  name: x\n")); err == nil {
 		t.Error("a definition that cannot be marked is taken")

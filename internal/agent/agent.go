@@ -60,6 +60,8 @@ type sidecar struct {
 	calls     *agentapi.Client
 	asker     *neighbours.Asker
 	wrapper   supervisor
+	refusal   *refusal
+	pass      *auth.TokenFile // of which etcd is shown a pass; nil: no pass is shown
 
 	data         condemned
 	started      startedFile
@@ -147,6 +149,11 @@ func (s *sidecar) meter() error {
 // connect prepares how others are asked. Nobody is asked yet.
 func (s *sidecar) connect(t *memberconf.Template) (err error) {
 	c := s.Config
+	if file := c.Server.TokenFile; file != "" {
+		if s.pass, err = auth.NewTokenFile(file, s.Log); err != nil {
+			return err
+		}
+	}
 	if s.own, err = member.New(s.endpoints(c.Etcd.Endpoints)); err != nil {
 		return err
 	}
@@ -167,8 +174,11 @@ func (s *sidecar) connect(t *memberconf.Template) (err error) {
 	if err != nil {
 		return err
 	}
-	s.wrapper, err = newSupervisor(c, client)
-	return err
+	if s.wrapper, err = newSupervisor(c, client); err != nil {
+		return err
+	}
+	s.refusal = newRefusal(s.wrapper, s.pass != nil, time.Now, s.Log)
+	return nil
 }
 
 func (s *sidecar) close() {
@@ -193,8 +203,14 @@ func Credentials(c config.Config) auth.Credentials {
 	return out
 }
 
-// endpoints is how etcds are reached.
-func (s *sidecar) endpoints(endpoints []string) member.Config { return Etcds(s.Config, endpoints) }
+// endpoints is how etcds are reached, also while they refuse clients.
+func (s *sidecar) endpoints(endpoints []string) member.Config {
+	c := Etcds(s.Config, endpoints)
+	if s.pass != nil {
+		c.Pass = func() map[string]string { return map[string]string{auth.PassKey: s.pass.Pass()} }
+	}
+	return c
+}
 
 // Etcds is how a sidecar with this configuration reaches the etcds at these endpoints.
 func Etcds(c config.Config, endpoints []string) member.Config {

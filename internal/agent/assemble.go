@@ -38,8 +38,13 @@ func (s *sidecar) assemble() (tasks []task, err error) {
 	follower := &follower{etcd: s.status, list: s.list, board: s.board, machine: s.machine, restart: s.wrapper.restart, healthy: s.forget, restored: s.metrics.Restored, log: s.Log,
 		interval: min(s.Config.LeaderElection.ReelectionPeriod.D(), followInterval), timeout: min(s.Config.LeaderElection.EtcdConnectionTimeout.D(), followTimeout)}
 	room := &room{of: func() (uint64, uint64, error) { return datadir.Room(filepath.Dir(s.templates.get().DataDir())) }, board: s.board, log: s.Log}
-	room.look() // before anybody is told that there is some
-	tasks = append(tasks, server.Run, follower.run, room.run, s.changed, s.outsideChanged, func(ctx context.Context) error {
+	room.look()                   // before anybody is told that there is some
+	looked := make(chan struct{}) // closed after the last look at etcd
+	follow := func(ctx context.Context) error {
+		defer close(looked)
+		return follower.run(ctx)
+	}
+	tasks = append(tasks, server.Run, follow, room.run, s.changed, s.outsideChanged, func(ctx context.Context) error {
 		_ = s.machine.Run(ctx) // the cause of ctx's end, which everybody knows
 		return nil
 	})
@@ -47,7 +52,12 @@ func (s *sidecar) assemble() (tasks []task, err error) {
 		tasks = append(tasks, s.backup.Run)
 	}
 	if s.Report != nil {
-		tasks = append(tasks, func(ctx context.Context) error { return s.Report(ctx, s.board, s.metrics) })
+		tasks = append(tasks, func(ctx context.Context) error {
+			told, end := context.WithCancel(context.WithoutCancel(ctx)) // so that it hears of the last look
+			defer end()
+			defer context.AfterFunc(ctx, func() { <-looked; end() })()
+			return s.Report(told, s.board, s.metrics)
+		})
 	}
 	return tasks, nil
 }
@@ -205,9 +215,11 @@ func (s *sidecar) server() (*serve.Server, error) {
 		Defragment: func(context.Context) (agentapi.Operation, error) {
 			return s.defragmenter.Request(), nil
 		},
+		Refuse: s.refusal.refuse,
 		Leader: where.leader,
 	}
 	if b := s.backup; b != nil {
+		h.Final = b.Final
 		h.Full, h.Delta, h.Latest, h.Timeline = b.Full, b.Delta, b.Latest, b.Timeline
 		h.Verify, h.Compact = b.Verify, b.Compact
 	}
@@ -236,9 +248,10 @@ func (s *sidecar) configure(ctx context.Context) ([]byte, error) {
 }
 
 // member is everything that is known.
-func (s *sidecar) member() agentapi.Member {
+func (s *sidecar) member(ctx context.Context) agentapi.Member {
 	m := s.board.Get()
 	m.Initialization = s.machine.Status()
+	m.Refusal = s.refusal.tell(ctx)
 	return m
 }
 

@@ -56,7 +56,7 @@ const (
 	quiet = 10 * time.Second
 )
 
-// run looks until ctx ends.
+// run looks until ctx ends, and once more then: what is told last is what etcd had when the sidecar was told to end.
 func (f *follower) run(ctx context.Context) error {
 	tick := time.NewTicker(f.interval)
 	defer tick.Stop()
@@ -67,6 +67,7 @@ func (f *follower) run(ctx context.Context) error {
 		f.reconsider(ctx)
 		select {
 		case <-ctx.Done():
+			f.look(context.WithoutCancel(ctx))
 			return nil
 		case <-tick.C:
 		}

@@ -133,3 +133,21 @@ func TestAMemberThatIsLeftAloneTellsOfTheOthers(t *testing.T) {
 	is.Leader, fails = 8, nil
 	waits(false)
 }
+
+func TestTheLastLookIsHadAsTheSidecarEnds(t *testing.T) {
+	board := status.New("a-0", time.Now, nil)
+	ctx, end := context.WithCancel(t.Context())
+	is := member.Status{MemberID: 7, Leader: 7, Revision: 1000}
+	f := &follower{board: board, interval: time.Hour, timeout: time.Second, machine: quietMachine{}, healthy: func() {},
+		etcd: func(ctx context.Context) (member.Status, error) {
+			was := is
+			is.Revision = 1001 // written after it
+			end()
+			return was, context.Cause(ctx)
+		},
+	}
+	_ = f.run(ctx)
+	if e := board.Get().Etcd; e == nil || e.Revision != 1001 {
+		t.Errorf("etcd is told as %+v, want revision 1001", e)
+	}
+}

@@ -156,6 +156,11 @@ func (c *Client) Operations(ctx context.Context) ([]Operation, error) {
 	return get[[]Operation](ctx, c.soon, http.MethodGet, Operations)
 }
 
+// Refuse has the member's etcd refuse clients for so long, or admit them with 0.
+func (c *Client) Refuse(ctx context.Context, d time.Duration) (Refusal, error) {
+	return get[Refusal](ctx, c.soon, http.MethodPost, Clients+"?refuse="+d.String())
+}
+
 // Full takes a full snapshot. It lasts as long as the upload.
 func (c *Client) Full(ctx context.Context, final bool) (Snapshot, error) {
 	path := Full
@@ -163,6 +168,12 @@ func (c *Client) Full(ctx context.Context, final bool) (Snapshot, error) {
 		path += "?final=true"
 	}
 	return get[Snapshot](ctx, c.call, http.MethodPost, path)
+}
+
+// Final takes a final full snapshot for a purpose, such as one hibernation of one Etcd. It gives the newest full again
+// if that was taken for the same purpose and nothing has changed since.
+func (c *Client) Final(ctx context.Context, purpose string) (Snapshot, error) {
+	return get[Snapshot](ctx, c.call, http.MethodPost, Full+"?final=true&for="+url.QueryEscape(purpose))
 }
 
 // Delta uploads what is not in the bucket yet; nil: there is nothing.

@@ -95,6 +95,8 @@ type Member struct {
 	LastRestoration     *Restored        `json:"lastRestoration,omitempty"`
 	LastDefragmentation *Defragmentation `json:"lastDefragmentation,omitempty"`
 	VolumeMismatches    []Mismatch       `json:"volumeMismatches,omitempty"`
+	// Refusal is whether the etcd refuses clients; nil: the sidecar is of a version before that could be asked for.
+	Refusal *Refusal `json:"refusal,omitempty"`
 	// BackupLeader: this sidecar writes the backups.
 	BackupLeader bool `json:"backupLeader"`
 }

@@ -34,6 +34,7 @@ const (
 	Verify          = "/verify"
 	Compact         = "/compact"
 	Operations      = "/operations"
+	Clients         = "/clients"
 	Profiles        = "/debug/pprof/"
 )
 
@@ -60,7 +61,7 @@ func Routes() []Route {
 		{InitStart, either, Verified, false, "begin the initialization; mode=full or sanity, anything else is full. 200 and an empty body, also if it has begun already"},
 		{InitStatus, read, Open, false, "New, Progress, Successful or Failed, as text"},
 		{InitAcknowledge, change, Verified, false, "the outcome was seen: the status is New again. The wrapper calls it before each start of etcd"},
-		{Full, either, Verified, true, "take a full snapshot and answer with it; final=true marks it as the last one before a planned stop"},
+		{Full, either, Verified, true, "take a full snapshot and answer with it; final=true marks it as the last one before a planned stop, and for=TEXT says which: the newest final full is given again only for the same and if nothing has changed"},
 		{Delta, either, Verified, true, "upload what is not in the bucket yet and answer with the last delta, or null if there is nothing"},
 		{Latest, read, Verified, true, "the newest full and the deltas after it"},
 		{Config, read, Verified, false, "the configuration file for this member's etcd, as YAML"},
@@ -72,6 +73,7 @@ func Routes() []Route {
 		{Verify, change, Verified, true, "prove that the newest chain can be restored; answers when it has begun, see /operations"},
 		{Compact, change, Verified, true, "replay the newest chain into one new full; answers when it has begun, see /operations"},
 		{Operations, read, Verified, false, "long operations of this sidecar, those that go on and the last of each kind, with their progress"},
+		{Clients, change, Verified, false, "refuse=10m has this member's etcd refuse its clients for so long, at most 30m, but for sidecars with a token of token-file, and ends what they have under way; refuse=0s admits them again. Answers for how long they have been refused, and still will be"},
 		{Profiles, read, Verified, false, "profiles of Go and what lies below, only with --enable-profiling"},
 	}
 }

@@ -16,6 +16,9 @@ type Snapshot struct {
 	LastRevision      int64     `json:"lastRevision"`
 	IsChunk           bool      `json:"isChunk"`
 	IsFinal           bool      `json:"isFinal"`
+	// ContentRevision is the true last revision of a full, which may be above the one in its name; 0: not told.
+	ContentRevision int64 `json:"contentRevision,omitempty"`
+	Size            int64 `json:"size,omitempty"` // in bytes; the original has no such field. 0: not asked for
 }
 
 // LatestSnapshots is the answer of /snapshot/latest.
@@ -39,4 +42,12 @@ type Operation struct {
 	Done    int64      `json:"done,omitempty"`
 	Total   int64      `json:"total,omitempty"` // of what Done counts; 0: not known
 	Message string     `json:"message,omitempty"`
+	// Proved is what a verification that succeeded has read whole; nil: it did not, or is something else.
+	Proved *Proved `json:"proved,omitempty"`
+}
+
+// Proved is a chain that can be restored.
+type Proved struct {
+	Base        string `json:"base"`        // name of the full
+	EndRevision int64  `json:"endRevision"` // to which it restores
 }

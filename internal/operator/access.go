@@ -8,11 +8,14 @@ import (
 
 	"druid.internal/druid/internal/operator/cluster"
 	"druid.internal/druid/internal/operator/copytask"
+	"druid.internal/druid/internal/operator/operatortask"
 )
 
 // Access is what the operator must be allowed to do in the whole cluster: the one list from which its
 // ClusterRole is generated.
-func Access() []rbacv1.PolicyRule { return slices.Concat(cluster.Access(), copytask.Access()) }
+func Access() []rbacv1.PolicyRule {
+	return slices.Concat(cluster.Access(), copytask.Access(), operatortask.Access())
+}
 
 // OwnAccess is what it must be allowed to do in its own namespace: to agree with others on who works.
 func OwnAccess() []rbacv1.PolicyRule {

@@ -22,7 +22,7 @@ import (
 // answers. Others are looked for when they are used.
 func kinds(to *rest.Config, c *http.Client) (meta.RESTMapper, error) {
 	known := meta.NewDefaultRESTMapper(nil)
-	for _, k := range []string{druidv1alpha1.KindEtcd, druidv1alpha1.KindEtcdMember, druidv1alpha1.KindEtcdCopyBackupsTask} {
+	for _, k := range []string{druidv1alpha1.KindEtcd, druidv1alpha1.KindEtcdMember, druidv1alpha1.KindEtcdCopyBackupsTask, druidv1alpha1.KindEtcdOperatorTask, druidv1alpha1.KindEtcdOpsTask} {
 		known.Add(druidv1alpha1.Kind(k), meta.RESTScopeNamespace)
 	}
 	for _, k := range []string{"ConfigMap", "Service", "ServiceAccount", "Secret", "Pod", "PersistentVolumeClaim", "Event"} {
@@ -30,6 +30,7 @@ func kinds(to *rest.Config, c *http.Client) (meta.RESTMapper, error) {
 	}
 	known.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	known.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
+	known.Add(batchv1.SchemeGroupVersion.WithKind("CronJob"), meta.RESTScopeNamespace)
 	known.Add(appsv1.SchemeGroupVersion.WithKind("StatefulSet"), meta.RESTScopeNamespace)
 	known.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
 	known.Add(rbacv1.SchemeGroupVersion.WithKind("Role"), meta.RESTScopeNamespace)

@@ -31,6 +31,7 @@ import (
 	"druid.internal/druid/internal/operator/cluster"
 	"druid.internal/druid/internal/operator/config"
 	"druid.internal/druid/internal/operator/copytask"
+	"druid.internal/druid/internal/operator/operatortask"
 )
 
 // gracePeriod is how long reconciliations may take to end. It is shorter than the 30 s that
@@ -107,6 +108,9 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 	}
 	if err := copytask.Setup(mgr, cfg, log); err != nil {
 		return fmt.Errorf("set up the controller of EtcdCopyBackupsTasks: %w", err)
+	}
+	if err := operatortask.Setup(mgr, cfg, log); err != nil {
+		return fmt.Errorf("set up the controllers of tasks: %w", err)
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ type Door struct {
 	// server has those of etcd's client interface, as its configuration names them; until that is
 	// known, and if etcd's clients speak plain text, it answers in plain text.
 	CertFile, KeyFile, ClientCAFile string
-	// TokenFile holds bearer tokens that may stop and restart etcd; empty: none does.
+	// TokenFile holds bearer tokens that may stop and restart etcd; empty: none does. Who has one passes while clients are
+	// refused.
 	TokenFile string
 }
 
@@ -33,11 +34,13 @@ const (
 	livePath    = "/livez"
 	stopPath    = "/stop"
 	restartPath = "/restart"
+	clientsPath = "/clients"
 )
 
 // calls are what callers may ask for. They return at once.
 type calls struct {
 	stop, restart func(from string)
+	clients       http.Handler // tells whether clients are refused, and has them be
 }
 
 // door is the listening server.
@@ -77,6 +80,7 @@ func openDoor(d Door, h *health, c calls, log *slog.Logger) (*door, error) {
 	mux.Handle(livePath, allow(look(h.liveness), http.MethodGet, http.MethodHead))
 	mux.Handle(stopPath, allow(o.verified(order("etcd is stopped, then the process ends", c.stop)), http.MethodPost))
 	mux.Handle(restartPath, allow(o.verified(order("etcd is restarted", c.restart)), http.MethodPost))
+	mux.Handle(clientsPath, allow(o.verified(c.clients), http.MethodPost, http.MethodGet))
 	o.server = &http.Server{
 		Handler:           http.MaxBytesHandler(mux, 64<<10),
 		ReadHeaderTimeout: 10 * time.Second,

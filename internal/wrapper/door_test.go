@@ -42,7 +42,7 @@ func opens(t *testing.T, d Door) *opened {
 		}
 	}
 	var err error
-	o.door, err = openDoor(d, o.health, calls{stop: note("stop"), restart: note("restart")}, slog.New(slog.DiscardHandler))
+	o.door, err = openDoor(d, o.health, calls{stop: note("stop"), restart: note("restart"), clients: http.NotFoundHandler()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,7 @@ type wrapper struct {
 	exit    exitFile
 	health  *health
 	door    *door
+	gate    *gate
 	restart chan string // why; at most one restart waits to be carried out
 }
 
@@ -51,9 +52,13 @@ func Run(ctx context.Context, o Options) error {
 	defer stop(nil)
 	w := &wrapper{Options: o, log: o.Log, exit: exitFile(o.ExitCodeFile), health: newHealth(o.Now), restart: make(chan string, 1)}
 	var err error
+	if w.gate, err = newGate(o.TokenFile, o.Now, w.log); err != nil {
+		return err
+	}
 	w.door, err = openDoor(o.Door, w.health, calls{
 		stop:    func(from string) { w.log.Info("a call asks to stop", "from", from); stop(Terminated) },
 		restart: w.askRestart,
+		clients: w.gate,
 	}, w.log)
 	if err != nil {
 		return err
@@ -136,6 +141,7 @@ func (w *wrapper) run(ctx context.Context, content []byte) (outcome, error) {
 	w.health.waits("etcd starts")
 	w.log.Info("etcd is started", "name", config.Name, "data-dir", config.Dir, "initial-cluster-state", config.ClusterState)
 	logged := listen(config)
+	w.gate.guard(config)
 	introduced := newIntroduction(config, started)
 	e, err := startEtcd(ctx, config)
 	if err != nil {

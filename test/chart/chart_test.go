@@ -148,9 +148,9 @@ func TestDefinitionsAndPoliciesComeWithTheChartUnlessTheyAreNotWanted(t *testing
 		values string
 		want   map[string]int
 	}{
-		"by default":        {tagged(""), map[string]int{"CustomResourceDefinition": 3, "ValidatingAdmissionPolicy": 3, "ValidatingAdmissionPolicyBinding": 3}},
-		"no definitions":    {tagged("crds: {install: false}"), map[string]int{"ValidatingAdmissionPolicy": 3, "ValidatingAdmissionPolicyBinding": 3}},
-		"no policies":       {tagged("admissionPolicies: {install: false}"), map[string]int{"CustomResourceDefinition": 3}},
+		"by default":        {tagged(""), map[string]int{"CustomResourceDefinition": 5, "ValidatingAdmissionPolicy": 4, "ValidatingAdmissionPolicyBinding": 4}},
+		"no definitions":    {tagged("crds: {install: false}"), map[string]int{"ValidatingAdmissionPolicy": 4, "ValidatingAdmissionPolicyBinding": 4}},
+		"no policies":       {tagged("admissionPolicies: {install: false}"), map[string]int{"CustomResourceDefinition": 5}},
 		"neither of either": {everything, map[string]int{"ValidatingWebhookConfiguration": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

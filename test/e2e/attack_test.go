@@ -44,9 +44,8 @@ var attacks = map[string]attack{
 	},
 }
 
-// TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads attacks every object, as the
-// writer whose credentials lie in the cluster and as an owner who may do more than that, in
-// every kind of bucket that locks.
+// TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads attacks every object, as each role whose
+// credentials lie in the cluster and as an owner who may do more than those, in every kind of bucket that locks.
 func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 131, 60)
@@ -67,8 +66,9 @@ func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T
 					bucket := on.useBucket(s, kind, sites.Owner)
 					on.copyFrom(origin).succeeds("copy")
 					before := handsOn(t, s, bucket, sites.Owner).versions("")
-					on.attacked(s, bucket, kind, a, sites.Writer)
-					on.attacked(s, bucket, kind, a, sites.Owner)
+					for _, who := range []sites.Who{sites.Writer, sites.Extender, sites.Collector, sites.Owner} {
+						on.attacked(s, bucket, kind, a, who)
+					}
 					on.unharmed(s, bucket, before, last)
 				})
 			}
@@ -123,6 +123,61 @@ func (w *world) unharmed(s sites.Site, bucket string, before []stores.RawVersion
 	}
 	w.check(dir, last)
 	w.verifies()
+}
+
+// TestLocksCannotBeShortened has everybody try it who has credentials. Where a lock is one that its owner can lift, the
+// same request does shorten it.
+func TestLocksCannotBeShortened(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 133, 60)
+	w.useLocal(t.TempDir())
+	last := w.backup(60)
+	origin := w.place
+	for _, name := range sites.Names() {
+		s := fleet.Get(t, name)
+		for _, kind := range s.Kinds() {
+			if !kind.Locks {
+				continue
+			}
+			t.Run(name+", "+kind.Name, func(t *testing.T) {
+				t.Parallel()
+				on := *w
+				on.t = t
+				bucket := on.useBucket(s, kind, sites.Owner)
+				on.copyFrom(origin).succeeds("copy")
+				before := handsOn(t, s, bucket, sites.Owner).versions("")
+				for who, said := range map[sites.Who]string{sites.Writer: "the writer", sites.Collector: "the collector", sites.Extender: "the extender", sites.Owner: "the owner"} {
+					h := handsOn(t, s, bucket, who)
+					raw, can := h.raw.(stores.Shortener)
+					if !can {
+						if kind.Loose {
+							t.Errorf("nobody tried to shorten what can be lifted")
+						}
+						continue // a policy of the whole bucket, which no credentials of objects reach
+					}
+					// A policy of a whole container is changed by the management API, to which these credentials are nothing.
+					// Azure knows one right to set policies of versions, whether that prolongs or, while they are not locked, shortens;
+					// MinIO asks for no other one in governance mode.
+					lifts := kind.Loose && kind != sites.LooseContainer && (who == sites.Owner || who == sites.Extender && (kind == sites.LevelLocked || kind == sites.Governance))
+					for _, v := range before {
+						if err := raw.Shorten(t.Context(), v); (err == nil) != lifts {
+							t.Errorf("%s shortens the lock of %s: %v", said, v.Key, err)
+						}
+					}
+				}
+				if kind.Loose {
+					return
+				}
+				h := handsOn(t, s, bucket, sites.Owner)
+				for _, v := range before {
+					if err := h.raw.Delete(t.Context(), v); err == nil {
+						t.Errorf("%+v can be deleted", v)
+					}
+				}
+				on.unharmed(s, bucket, before, last)
+			})
+		}
+	}
 }
 
 // TestTheSameAttacksSucceedWhereNothingProtects is the proof that the test above can fail, and

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/test/sites"
 	"druid.internal/druid/test/stores"
 )
@@ -29,7 +30,8 @@ type extended struct {
 		Until time.Time
 		Held  bool
 	}
-	Changes int64
+	Changes  int64
+	Released bool
 }
 
 func (p place) extends(args ...string) extended {
@@ -139,6 +141,26 @@ func outlives(t *testing.T, own *sites.Fleet, s sites.Ahead, kind sites.Kind, wa
 	if _, err := p.restore(); err != nil {
 		t.Error(err)
 	}
+	if way != "hold" {
+		return
+	}
+	if r := p.extends("--release-holds"); r.Released || r.Changes != 0 {
+		t.Errorf("without a newer full: %+v", r)
+	}
+	p.succeeds("compact")
+	if r := p.extends("--release-holds"); !r.Released || r.Changes == 0 {
+		t.Errorf("with a newer full: %+v", r)
+	}
+	if err := deletes(t, raw, fresh.Objects[0].Key); err == nil {
+		t.Error("what was released could be deleted at once")
+	}
+	s.Advance(25 * time.Hour)
+	if err := deletes(t, raw, fresh.Objects[0].Key); err != nil {
+		t.Errorf("a period after it was released it is locked: %v", err)
+	}
+	if _, err := p.restore(); err != nil {
+		t.Error(err)
+	}
 }
 
 func rawOf(t *testing.T, s sites.Site, bucket string) stores.Raw {
@@ -189,6 +211,10 @@ func TestASleepingBackupOutlivesLocksOfSeconds(t *testing.T) {
 				says(t, inSite(t, s, "", bucket, sites.Reader).fails(5, "extend-snapshot-immutability", period), full, "PutObjectRetention")
 			}
 			p := inSite(t, s, "", bucket, sites.Owner)
+			if name == "MinIO" {
+				m := sites.MinIOOf(s)
+				p = inS3(t, m, m.Endpoint, bucket, assume(t, m, policies.S3(policies.Extender, bucket, prefix)))
+			}
 			r := p.extends(period)
 			if left := time.Until(r.Protection.Until); r.Changes != 3 || left < 8*time.Minute || left > 11*time.Minute || r.Protection.Mode != "compliance" {
 				t.Errorf("%+v", r)

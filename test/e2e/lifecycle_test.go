@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/test/history"
 	"druid.internal/druid/test/stores"
 )
@@ -51,7 +52,7 @@ func TestAWriterWithoutTheRightToDeleteDoesEveryVerbOnALockedBucket(t *testing.T
 	m := sharedMinIO(t)
 	bucket := newBucket(t, m, stores.Compliance)
 	w := newWorld(t, 11, 120)
-	w.place = inS3(t, m, m.Endpoint, bucket, assume(t, m, stores.WriterPolicy(bucket, prefix)))
+	w.place = inS3(t, m, m.Endpoint, bucket, assume(t, m, policies.S3(policies.Writer, bucket, prefix)))
 
 	says(t, w.succeeds("store probe"), "not proven")
 
@@ -121,7 +122,7 @@ func (w *world) deletesNothing(m *stores.MinIO, bucket string) {
 	t := w.t
 	t.Helper()
 	before := versions(t, m, bucket)
-	collector := inS3(t, m, m.Endpoint, bucket, assume(t, m, stores.CollectorPolicy(bucket, prefix)))
+	collector := inS3(t, m, m.Endpoint, bucket, assume(t, m, policies.S3(policies.Collector, bucket, prefix)))
 	policy := []string{"--garbage-collection-policy=LimitBased", "--max-backups=1", "-o=json"}
 	type plan struct {
 		Decisions []struct {
@@ -191,7 +192,7 @@ func TestCollectingDeletesWhatIsNoLongerLockedAndLeavesTheRestRestorable(t *test
 		v.put(twin+path.Base(k), v.get(k))
 	}
 
-	collector := inS3(t, m, m.Endpoint, bucket, assume(t, m, stores.CollectorPolicy(bucket, prefix)))
+	collector := inS3(t, m, m.Endpoint, bucket, assume(t, m, policies.S3(policies.Collector, bucket, prefix)))
 	policy := []string{"--garbage-collection-policy=LimitBased", "--max-backups=1", "-o=json"}
 	before := versions(t, m, bucket)
 	collector.succeeds("collect", append(policy, "--yes")...)

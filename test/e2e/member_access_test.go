@@ -85,12 +85,17 @@ func TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds(t *testing.T) {
 		{m.WrapperURL() + "/livez", []string{http.MethodGet, http.MethodHead}, true},
 		{m.WrapperURL() + "/stop", []string{http.MethodPost}, false},
 		{m.WrapperURL() + "/restart", []string{http.MethodPost}, false},
+		{m.WrapperURL() + "/clients?refuse=0s", []string{http.MethodPost, http.MethodGet}, false},
 	}
 	for _, r := range agentapi.Routes() {
 		if r.Path == agentapi.Profiles {
 			continue // is not there unless it is switched on
 		}
-		endpoints = append(endpoints, endpoint{m.SidecarURL() + r.Path, r.Methods, r.Access == agentapi.Open})
+		path := r.Path
+		if path == agentapi.Clients {
+			path += "?refuse=0s"
+		}
+		endpoints = append(endpoints, endpoint{m.SidecarURL() + path, r.Methods, r.Access == agentapi.Open})
 	}
 	starts := m.EtcdLife().Starts
 	for _, e := range endpoints {

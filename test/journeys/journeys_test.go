@@ -42,6 +42,7 @@ var all = []journey{
 	{"full-volume", true, fullVolume},
 	{"readonly-volume", true, readOnlyVolume},
 	{"copy", false, copyBackups},
+	{"immutability", false, immutability},
 	{"upgrade", false, upgrade},
 	{"uninstall", false, uninstall}, // the last: what an operator watched is known when it ended
 }

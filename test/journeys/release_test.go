@@ -65,7 +65,7 @@ func uninstall(t *testing.T, s *site) {
 	before, there := p.uids(t), p.objects(t)
 	told := s.uninstall(t)
 	definitions := strings.Fields(s.kubectl(t, "get", "crds", "-o", "name"))
-	for _, kind := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks"} {
+	for _, kind := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks", "etcdoperatortasks", "etcdopstasks"} {
 		if crd := kind + ".druid.gardener.cloud"; !slices.Contains(definitions, "customresourcedefinition.apiextensions.k8s.io/"+crd) {
 			t.Errorf("the definition of %s is gone", kind)
 		} else if !strings.Contains(told, crd) {

@@ -172,7 +172,7 @@ func memberIDs(ctx context.Context, s *site, c *clientv3.Client) (ids, versions 
 // Pods of the original on real nodes are replaced one after the other while clients write: the members,
 // their data and what was acknowledged stay.
 func TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite(t *testing.T) {
-	c := cluster.Run(t, cluster.Options{Nodes: 3, Sync: 5 * time.Second, Images: packed(t), Progress: t.Output()})
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Nodes: 3, Sync: 5 * time.Second, Images: packed(t), Progress: t.Output()})
 	define(t, c)
 	objects, err := dynamic.NewForConfig(c.Config)
 	if err != nil {

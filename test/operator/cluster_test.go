@@ -3,6 +3,7 @@ package operator_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,9 @@ import (
 	"druid.internal/druid/test/process"
 )
 
+// pin is the version of Kubernetes that all tests of this directory run on.
+var pin = flag.String("kubernetes", "kubernetes", "the installed version: kubernetes or kubernetes-1.34")
+
 // site is an API server with an operator.
 type site struct {
 	*cluster.Cluster
@@ -39,7 +43,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	c := cluster.Run(t, cluster.Options{Progress: t.Output()})
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	objects, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
@@ -63,6 +67,9 @@ var resources = map[string]schema.GroupVersionResource{
 	"StatefulSet":           {Group: "apps", Version: "v1", Resource: "statefulsets"},
 	"Pod":                   {Version: "v1", Resource: "pods"},
 	"PersistentVolumeClaim": {Version: "v1", Resource: "persistentvolumeclaims"},
+	"EtcdOperatorTask":      {Group: "druid.gardener.cloud", Version: "v1alpha1", Resource: "etcdoperatortasks"},
+	"EtcdOpsTask":           {Group: "druid.gardener.cloud", Version: "v1alpha1", Resource: "etcdopstasks"},
+	"CronJob":               {Group: "batch", Version: "v1", Resource: "cronjobs"},
 	"Event":                 {Group: "events.k8s.io", Version: "v1", Resource: "events"},
 }
 

@@ -73,6 +73,21 @@ func TestTheExamplesWorkAsTheyStand(t *testing.T) {
 					m.accepts(t, *store, "")
 				}
 			}
+			for _, etcd := range e.etcds {
+				if _, named := etcd.CollectorSecret(); !named {
+					continue
+				}
+				p.await(t, s.worked("EtcdOperatorTask", namespace, etcd.CollectionTaskName(), "InProgress", "no run has ended yet"))
+				job, err := s.Client.BatchV1().CronJobs(namespace).Get(t.Context(), etcd.CollectionTaskName(), metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := e.mounted(t, job.Spec.JobTemplate.Spec.Template.Spec, "collect", fill)
+				m.accepts(t, *etcd.Spec.Backup.Store, "")
+			}
+			for _, task := range e.work { // nobody runs members here, so that is as far as they get
+				p.await(t, s.worked(task.GetKind(), namespace, task.GetName(), "Rejected", "Etcd s3 "))
+			}
 			for _, task := range e.tasks {
 				p.await(t, tasks{s, namespace}.is(task.Name, "Succeeded=False Copying", ""))
 				job := tasks{s, namespace}.job(t, task.Name)
@@ -92,7 +107,7 @@ func (s *site) nothingIsRefused(t *testing.T, namespace, name string) {
 		druidv1alpha1.ReasonNoMembersYet, druidv1alpha1.ReasonNotAllMembersReady, druidv1alpha1.ReasonAllMembersUpdated,
 		druidv1alpha1.ReasonNotAllMembersUpdated, druidv1alpha1.ReasonDataVolumesUnknown, // until the StatefulSet's controller has seen it
 		druidv1alpha1.ReasonNoBackupYet, druidv1alpha1.ReasonBackupNotKnown, druidv1alpha1.ReasonDataVolumesReady,
-		druidv1alpha1.ReasonClusterIDsNotKnown, druidv1alpha1.ReasonSchedulesValid,
+		druidv1alpha1.ReasonClusterIDsNotKnown, druidv1alpha1.ReasonSchedulesValid, druidv1alpha1.ReasonProtectionNotKnown,
 	}
 	e, err := s.get(t.Context(), "Etcd", namespace, name)
 	if err != nil {
@@ -186,6 +201,7 @@ type example struct {
 	secrets map[string]map[string]string // by their names
 	etcds   []*druidv1alpha1.Etcd
 	tasks   []*druidv1alpha1.EtcdCopyBackupsTask
+	work    []*unstructured.Unstructured // EtcdOperatorTasks and EtcdOpsTasks
 }
 
 func read(t *testing.T, file string) example {
@@ -212,10 +228,12 @@ func read(t *testing.T, file string) example {
 			task := &druidv1alpha1.EtcdCopyBackupsTask{}
 			decode(t, document, task)
 			e.tasks = append(e.tasks, task)
+		case "EtcdOperatorTask", "EtcdOpsTask":
+			e.work = append(e.work, o)
 		}
 	}
-	if len(e.etcds)+len(e.tasks) != 1 {
-		t.Fatalf("it holds %d Etcds and %d tasks, want one of either", len(e.etcds), len(e.tasks))
+	if len(e.etcds)+len(e.tasks)+len(e.work) != 1 {
+		t.Fatalf("it holds %d Etcds and %d tasks, want one of either", len(e.etcds), len(e.tasks)+len(e.work))
 	}
 	return e
 }

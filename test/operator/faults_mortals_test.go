@@ -138,3 +138,36 @@ func TestOperatorsThatDieAfterEachStepCarryATaskOut(t *testing.T) {
 	}
 	t.Logf("a task carried out by operators of which %d died", m.deaths)
 }
+
+func TestOperatorsThatDieAfterEachStepTakeOneSnapshot(t *testing.T) {
+	s, l, w := newShop(t)
+	m := s.mortal(t, often)
+	road := m.g.road("shop")
+	w.mu.Lock()
+	w.road = road
+	w.mu.Unlock()
+	s.apply(t, l.etcdIn("shop", "grows", 1))
+	m.until(t, 5*time.Minute, s.condition("shop", "main", "Ready", "True", "Quorate", ""))
+
+	road.shorten(true)
+	for i, final := range []string{"false", "true"} {
+		name := "final-" + final
+		s.work(t, "shop", name, strings.Replace(fullNow, "type: full", "type: full, isFinal: "+final, 1))
+		m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", name, "Succeeded", "in the bucket: Full-"))
+		w.mu.Lock()
+		if len(w.fulls) != i+1 {
+			t.Errorf("%d fulls were taken for %d tasks: %+v", len(w.fulls), i+1, w.fulls)
+		}
+		w.mu.Unlock()
+	}
+	s.change(t, "Etcd", "shop", "main", replicas(0))
+	s.work(t, "shop", "extend", extending)
+	m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", "extend", "InProgress", "the CronJob extend runs at"))
+	s.change(t, "Etcd", "shop", "main", replicas(1))
+	m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", "extend", "Succeeded", ""))
+	m.until(t, 5*time.Minute, s.absent("CronJob", "shop", "extend"))
+	if m.deaths < 5 {
+		t.Errorf("%d operators died: too few to show anything", m.deaths)
+	}
+	t.Logf("tasks carried out by operators of which %d died", m.deaths)
+}

@@ -21,7 +21,7 @@ import (
 // On real nodes a rollout and the way from three members to one are made by operators that all die after
 // their first step: whatever clients were told is there, and no two pods are away at once.
 func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t *testing.T) {
-	c := cluster.Run(t, cluster.Options{Nodes: 3, Sync: 5 * time.Second, Images: []string{memberTar(t)}, Progress: t.Output()})
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Nodes: 3, Sync: 5 * time.Second, Images: []string{memberTar(t)}, Progress: t.Output()})
 	define(t, c)
 	objects, err := dynamic.NewForConfig(c.Config)
 	if err != nil {

@@ -53,8 +53,10 @@ func TestAnOperatorThatDiesAtAnyStepIsFollowedByOneThatGetsThere(t *testing.T) {
 		{name: "1 to 3", change: replicas(3), steps: []string{"PATCH configmaps/main-config", "POST etcdmembers/main-2", "PATCH statefulsets/main"}},
 		{name: "3 to 5", change: replicas(5), steps: []string{"POST etcdmembers/main-4", "PATCH statefulsets/main"}},
 		{name: "5 to 3", change: replicas(3), steps: []string{"PATCH configmaps/main-config", "DELETE etcdmembers/main-4", "DELETE leases/main-3", "PATCH statefulsets/main"}},
-		{name: "sleep", change: replicas(0), steps: []string{"POST /snapshot/full", "PATCH statefulsets/main", "DELETE etcdmembers/main-0"}},
-		{name: "wake", change: replicas(3), steps: []string{"POST etcdmembers/main-0", "PATCH statefulsets/main"}},
+		{name: "sleep", change: replicas(0), steps: []string{"PATCH services/main-client", "POST /clients", "POST /snapshot/full", "POST /verify", "PATCH etcds/main/status", "PATCH statefulsets/main", "DELETE etcdmembers/main-0"}},
+		{name: "wake", change: replicas(3), steps: []string{"PATCH etcds/main/status", "POST etcdmembers/main-0", "PATCH services/main-client", "PATCH statefulsets/main"}},
+		{name: "sleep without volumes", change: func(o map[string]any) { replicas(0)(o); spec("Delete", "hibernation", "volumes")(o) }, steps: []string{"POST /snapshot/full", "PATCH statefulsets/main", "DELETE persistentvolumeclaims/main-main-0", "DELETE persistentvolumeclaims/main-main-2"}},
+		{name: "wake from the bucket", change: replicas(3), steps: []string{"POST etcdmembers/main-0", "PATCH statefulsets/main"}},
 		{name: "3 to 1", change: replicas(1), steps: []string{"PATCH configmaps/main-config", "DELETE etcdmembers/main-2", "PATCH statefulsets/main"}},
 		{name: "delete", steps: []string{"DELETE statefulsets/main", "DELETE configmaps/main-config", "PATCH etcds/main"}},
 	})
@@ -141,14 +143,7 @@ func (r *story) settle(namespace, class string, members int) *town {
 	r.s.certify(r.t, namespace)
 	w := r.l.settle(namespace)
 	road := r.g.road(namespace)
-	w.dead = road.isDead
-	w.step = func(what string) bool {
-		goes, answered := road.enter(what, "")
-		if goes && !answered {
-			road.over() // it is broken off
-		}
-		return answered
-	}
+	w.road = road
 	w.class = class
 	road.watch(w.judge)
 	if members > 0 {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/test/process"
 )
@@ -115,6 +116,17 @@ spec:
 `, namespace, replicas, class, l.port)
 }
 
+// newShop is an API server with an operator's rights, in whose land the namespace shop is settled.
+func newShop(t *testing.T) (*site, *land, *town) {
+	t.Helper()
+	s := newSite(t)
+	s.grant(t)
+	s.class(t, "grows", true)
+	l := newLand(t, s)
+	s.namespace(t, "shop")
+	return s, l, l.settle("shop")
+}
+
 // settle has somebody live in a namespace.
 func (l *land) settle(namespace string) *town {
 	w := &town{namespace: namespace, lodgers: map[int]*lodger{}, members: map[int]*citizen{}, data: map[types.UID]bool{}, volumes: map[int]types.UID{}, told: map[string]string{}, made: map[types.UID]bool{}, revision: 100}
@@ -160,6 +172,7 @@ type view struct {
 	etcd    *druidv1alpha1.Etcd
 	set     *appsv1.StatefulSet
 	config  *corev1.ConfigMap
+	clients *corev1.Service
 	pods    map[int]*corev1.Pod
 	claims  map[int]*corev1.PersistentVolumeClaim
 	members map[int]*druidv1alpha1.EtcdMember
@@ -174,8 +187,9 @@ func (l *land) look(ctx context.Context) (map[string]*view, error) {
 		configs corev1.ConfigMapList
 		pods    corev1.PodList
 		claims  corev1.PersistentVolumeClaimList
+		doors   corev1.ServiceList
 	)
-	for _, list := range []client.ObjectList{&etcds, &members, &sets, &configs, &pods, &claims} {
+	for _, list := range []client.ObjectList{&etcds, &members, &sets, &configs, &pods, &claims, &doors} {
 		if err := l.seen.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
@@ -195,6 +209,11 @@ func (l *land) look(ctx context.Context) (map[string]*view, error) {
 	for i := range configs.Items {
 		if v := all[configs.Items[i].Namespace]; v != nil {
 			v.config = &configs.Items[i]
+		}
+	}
+	for i := range doors.Items {
+		if v := all[doors.Items[i].Namespace]; v != nil && doors.Items[i].Name == v.etcd.ClientServiceName() {
+			v.clients = &doors.Items[i]
 		}
 	}
 	for i := range pods.Items {
@@ -239,7 +258,10 @@ func (l *land) advance(ctx context.Context, w *town, v *view) {
 	w.live()
 	w.mu.Unlock()
 	for n, p := range v.pods {
-		if err := l.kubelet(ctx, w, n, p); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+		err := l.kubelet(ctx, w, n, p)
+		// An API server that goes away meanwhile refuses nothing: the next look tries again.
+		refused := apierrors.ReasonForError(err) != metav1.StatusReasonUnknown
+		if refused && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 			w.note("the pod %s: %v", p.Name, err)
 		}
 	}
@@ -308,6 +330,27 @@ type lodger struct {
 	address      string
 	certificates bool
 	server       *http.Server
+	since, until time.Time // clients are refused
+}
+
+// serves: clients are not refused.
+func (p *lodger) serves() bool { return !time.Now().Before(p.until) }
+
+// refuse has clients refused for so long.
+func (p *lodger) refuse(d time.Duration) agentapi.Refusal {
+	now := time.Now()
+	if p.serves() {
+		p.since = now
+	}
+	p.until = now.Add(d)
+	return p.refusal()
+}
+
+func (p *lodger) refusal() agentapi.Refusal {
+	if p.serves() {
+		return agentapi.Refusal{}
+	}
+	return agentapi.Refusal{ForSeconds: int64(time.Since(p.since).Seconds()), LeftSeconds: int64(time.Until(p.until).Seconds())}
 }
 
 func (p *lodger) close() { _ = p.server.Close() }

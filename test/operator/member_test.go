@@ -146,7 +146,7 @@ func memberAt(ctx context.Context, c *cluster.Cluster, namespace, name string) (
 }
 
 func TestAPodWritesItsOwnMemberAlone(t *testing.T) {
-	c := cluster.Run(t, cluster.Options{Progress: t.Output()})
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	police(t, c)
 	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shoot"}}, metav1.CreateOptions{}); err != nil {
@@ -286,7 +286,7 @@ func (r *requests) counts() (all, lost int) {
 }
 
 func TestASidecarTellsKubernetesOfItsMember(t *testing.T) {
-	c := cluster.Run(t, cluster.Options{Progress: t.Output()})
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	police(t, c)
 	e := etcdOf("default", "main", nil)

@@ -41,7 +41,7 @@ func operateWith(t *testing.T, c *cluster.Cluster, path string, flags ...string)
 }
 
 func TestProfilesAreServedWhenAFlagSaysSo(t *testing.T) {
-	c := cluster.Run(t, cluster.Options{Progress: t.Output()})
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	path := buildProgram(t)
 	addresses, err := process.FreePorts("127.0.0.1", 1)

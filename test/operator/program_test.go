@@ -84,7 +84,7 @@ func define(t *testing.T, c *cluster.Cluster) {
 		}
 	}
 	await(t, func(ctx context.Context) error {
-		for _, resource := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks"} {
+		for _, resource := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks", "etcdoperatortasks", "etcdopstasks"} {
 			if err := c.Client.Discovery().RESTClient().Get().AbsPath("/apis/druid.gardener.cloud/v1alpha1/" + resource).Do(ctx).Error(); err != nil {
 				return err
 			}
@@ -210,7 +210,7 @@ func (p *program) awaitEnd(t *testing.T) {
 }
 
 func TestOfSeveralOperatorsOneWorksAndAnotherTakesOver(t *testing.T) {
-	c := cluster.Run(t, cluster.Options{Progress: t.Output()})
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	path := buildProgram(t)
 

@@ -27,7 +27,7 @@ import (
 // The same cases as config/crd/crdtest has without a server: what the API server's libraries say
 // there, a real one says here.
 func TestAnAPIServerKeepsTheRulesOfTheResources(t *testing.T) {
-	c := cluster.Run(t, cluster.Options{Progress: t.Output()})
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	s := served(t, c)
 
 	t.Run("every default is filled in", s.defaults)
@@ -50,8 +50,8 @@ func served(t *testing.T, c *cluster.Cluster) server {
 	}
 	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	files, err := fs.Glob(crd.Files, "bases/*.yaml")
-	if err != nil || len(files) != 3 {
-		t.Fatalf("the definitions are %q (%v), want three", files, err)
+	if err != nil || len(files) != 5 {
+		t.Fatalf("the definitions are %q (%v), want five", files, err)
 	}
 	for _, file := range files {
 		text, err := crd.Files.ReadFile(file)
@@ -67,7 +67,7 @@ func served(t *testing.T, c *cluster.Cluster) server {
 		}
 	}
 	s := server{client}
-	for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks"} {
+	for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks", "etcdoperatortasks", "etcdopstasks"} {
 		err := cluster.Await(t.Context(), time.Minute, func(ctx context.Context) error {
 			_, err := s.of(plural, "default").List(ctx, metav1.ListOptions{})
 			return err
@@ -180,10 +180,7 @@ func (s server) samples(t *testing.T) {
 	}
 	for name, object := range all {
 		t.Run(name, func(t *testing.T) {
-			plural := "etcds"
-			if object["kind"] == "EtcdCopyBackupsTask" {
-				plural = "etcdcopybackupstasks"
-			}
+			plural := strings.ToLower(object["kind"].(string)) + "s"
 			o := &unstructured.Unstructured{Object: object}
 			text, err := json.Marshal(o)
 			if err != nil {
@@ -266,6 +263,8 @@ func (s server) status(t *testing.T) {
 		"etcds":                {"lastKnownRevision": int64(42), "memberRefs": []any{map[string]any{"kind": "EtcdMember", "name": "etcd-main-0"}}},
 		"etcdmembers":          {"id": "4c37667312a3912b", "dbSize": "6Gi", "snapshots": map[string]any{"nothingNew": "2024-05-01T12:00:00Z"}},
 		"etcdcopybackupstasks": {"observedGeneration": int64(1)},
+		"etcdoperatortasks":    {"state": "Pending"},
+		"etcdopstasks":         {"state": "Pending"},
 	} {
 		resources := s.of(plural, namespace)
 		object := crdtest.Minimal(plural)

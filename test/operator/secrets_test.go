@@ -31,7 +31,7 @@ spec:
     peerUrlTls: {tlsCASecretRef: {name: peer-ca}, serverTLSSecretRef: {name: peer-server}, clientTLSSecretRef: {name: peer-client}}
   backup:
     tls: {tlsCASecretRef: {name: backup-ca}, serverTLSSecretRef: {name: backup-server}, clientTLSSecretRef: {name: backup-client}}
-    store: {provider: aws, container: backups, prefix: p, secretRef: {name: credentials}}
+    store: {provider: aws, container: backups, prefix: p, secretRef: {name: credentials}, roles: {collectorSecretRef: {name: collector}, extenderSecretRef: {name: extender}}}
 `
 
 func (s *site) secret(t *testing.T, namespace, name string) {
@@ -45,7 +45,7 @@ func (s *site) secret(t *testing.T, namespace, name string) {
 // withoutOperator is an API server that knows our resources, and nobody who looks after them.
 func withoutOperator(t *testing.T) *site {
 	t.Helper()
-	c := cluster.Run(t, cluster.Options{Progress: t.Output()})
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	objects, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
@@ -101,7 +101,7 @@ func TestASecretThatAnEtcdUsesIsNotDeleted(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(everySecret), e); err != nil {
 		t.Fatal(err)
 	}
-	if uses := e.Secrets(); len(uses) != 11 {
+	if uses := e.Secrets(); len(uses) != 13 {
 		t.Fatalf("the Etcd names %d Secrets", len(uses))
 	}
 	protected("shop")

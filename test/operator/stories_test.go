@@ -22,12 +22,7 @@ import (
 const away = time.Minute
 
 func TestAnAPIServerThatIsAwayForAMinuteCostsNothing(t *testing.T) {
-	s := newSite(t)
-	s.grant(t)
-	s.class(t, "grows", true)
-	l := newLand(t, s)
-	s.namespace(t, "shop")
-	w := l.settle("shop")
+	s, l, w := newShop(t)
 	p := s.operate(t, "operator", automatic)
 	s.apply(t, l.etcdIn("shop", "grows", 3))
 	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "3 of 3"))

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,9 +36,12 @@ type town struct {
 	leader   int
 	revision int64
 	awake    bool // there was a majority since it slept
+	linked   bool // clients have connections from when they found the members
 	readOnly types.UID
-	dead     func() bool            // the operator is, for this namespace
-	step     func(what string) bool // a call that does something; false: it is not answered
+	road     *road               // nil, or what calls of an operator come by
+	fulls    []agentapi.Snapshot // that were taken
+	corrupt  string              // the full of that name cannot be restored
+	hold     chan struct{}       // nil, or what snapshots wait for to be closed
 	told     map[string]string
 	made     map[types.UID]bool // of which claims there is a volume
 	wrong    []string
@@ -101,6 +106,10 @@ func (w *town) takesPart(n int) bool { return w.votes(n) && w.quorate() }
 
 // keeps notes volumes that went, of a class whose volumes are never replaced.
 func (w *town) keeps() {
+	if e := w.view.etcd; e.Spec.Replicas == 0 && !e.KeepsVolumes() {
+		clear(w.volumes) // those that come with the pods are others
+		return
+	}
 	for n, c := range w.view.claims {
 		if w.volumes[n] == "" {
 			w.volumes[n] = c.UID
@@ -129,14 +138,21 @@ func (w *town) live() {
 		w.begin(listed, live.PeerTLS)
 		return
 	}
+	if !w.quorate() && !w.remains() && len(w.fulls) > 0 {
+		w.restore(listed, live.PeerTLS)
+		return
+	}
 	if !w.quorate() {
+		w.linked = false
 		if voters, up := w.counts(); w.awake && voters > 1 {
 			w.noteLocked("the majority was lost: %d of %d members that vote are there", up, voters)
 		}
 		return
 	}
 	w.awake = !sleeps
-	w.revision++
+	if w.linked = w.linked || w.open(); w.writes() {
+		w.revision++
+	}
 	if !w.votes(w.leader) {
 		for n := range 9 {
 			if w.votes(n) {
@@ -152,6 +168,41 @@ func (w *town) live() {
 		}
 	}
 	w.upkeep(listed, live.PeerTLS)
+}
+
+// writes: clients do, all the time, as long as they have a connection to a member that serves them.
+func (w *town) writes() bool {
+	for n := range w.members {
+		if w.linked && w.votes(n) && w.lodgers[n].serves() {
+			return true
+		}
+	}
+	return false
+}
+
+// open: clients find the members.
+func (w *town) open() bool {
+	s := w.view.clients
+	return s != nil && slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == "client" })
+}
+
+// remains: there is a volume with data.
+func (w *town) remains() bool {
+	for _, c := range w.view.claims {
+		if w.data[c.UID] {
+			return true
+		}
+	}
+	return len(w.view.claims) == 0
+}
+
+// restore begins anew from the newest full when everybody who is listed is there.
+func (w *town) restore(listed int, tls bool) {
+	if newest := w.fulls[len(w.fulls)-1]; newest.LastRevision != w.revision {
+		w.noteLocked("the cluster begins anew with revision %d, and clients were told %d", newest.LastRevision, w.revision)
+	}
+	w.members = map[int]*citizen{}
+	w.begin(listed, tls)
 }
 
 // begin begins a cluster when everybody who is listed is there.
@@ -219,7 +270,7 @@ func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
 	if leads {
 		role, sub = druidv1alpha1.EtcdRoleLeader, druidv1alpha1.MemberLeader
 	}
-	s := druidv1alpha1.MemberReport{ID: &id, ClusterID: &cluster, State: druidv1alpha1.MemberStarted, SubState: sub, Revision: 100, BackupLeader: leads}
+	s := druidv1alpha1.MemberReport{ID: &id, ClusterID: &cluster, State: druidv1alpha1.MemberStarted, SubState: sub, Revision: w.revision, BackupLeader: leads}
 	t := druidv1alpha1.MemberTransition{State: s.State, SubState: sub, TransitionTime: w.view.etcd.CreationTimestamp, Reason: "Story", Message: "as the story goes"}
 	switch {
 	case w.lodgers[n].claim == w.readOnly:
@@ -233,7 +284,7 @@ func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
 	s.Transitions = []druidv1alpha1.MemberTransition{t}
 	if leads {
 		now := metav1.NewTime(time.Now().Truncate(10 * time.Second))
-		s.Snapshots = &druidv1alpha1.MemberSnapshots{LastFull: &druidv1alpha1.MemberSnapshot{Timestamp: now, Name: "Full", EndRevision: 100}, NothingNew: &now}
+		s.Snapshots = &druidv1alpha1.MemberSnapshots{LastFull: &druidv1alpha1.MemberSnapshot{Timestamp: now, Name: "Full", EndRevision: w.revision}, NothingNew: &now}
 		if w.refused != "" {
 			s.Snapshots = &druidv1alpha1.MemberSnapshots{Failure: &druidv1alpha1.SnapshotFailure{Since: w.view.etcd.CreationTimestamp, Reason: druidv1alpha1.ReasonStoreOwnedByAnother, Message: w.refused}}
 		}
@@ -245,27 +296,72 @@ func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
 func (w *town) sidecar(n int) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
-		dead, step := w.dead, w.step
+		road, hold := w.road, w.hold
 		w.mu.Unlock()
-		if dead != nil && dead() {
+		if road != nil && road.isDead() {
 			panic(http.ErrAbortHandler)
 		}
-		if r.Method == http.MethodPost && step != nil && !step("POST "+r.URL.Path) {
+		goes, answered := true, true
+		if r.Method == http.MethodPost && road != nil {
+			goes, answered = road.enter("POST "+r.URL.Path, "")
+		}
+		if !goes {
 			panic(http.ErrAbortHandler)
+		}
+		if !answered {
+			defer road.over()
+		}
+		if hold != nil && r.Method == http.MethodPost && r.URL.Path != agentapi.Clients {
+			select {
+			case <-hold:
+			case <-r.Context().Done():
+				return
+			}
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		answer := func(v any) { _ = json.NewEncoder(out).Encode(v) }
+		answer := func(v any) {
+			if !answered {
+				panic(http.ErrAbortHandler)
+			}
+			_ = json.NewEncoder(out).Encode(v)
+		}
 		now := time.Now()
 		switch r.URL.Path {
 		case agentapi.MemberPath:
 			answer(w.memberAnswer(n))
 		case agentapi.Full:
 			w.taken = true
-			answer(agentapi.Snapshot{SnapName: "Full-1"})
+			w.fulls = append(w.fulls, agentapi.Snapshot{
+				SnapName: fmt.Sprintf("Full-%d", len(w.fulls)+1), CreatedOn: now.Truncate(time.Second), LastRevision: int64(w.revision), Size: 4096, IsFinal: r.FormValue("final") == "true",
+				ContentRevision: w.revision, ImmutableUntil: now.Add(96 * time.Hour).Truncate(time.Second),
+			})
+			answer(w.fulls[len(w.fulls)-1])
+		case agentapi.Delta:
+			answer(nil)
+		case agentapi.Latest:
+			var l agentapi.LatestSnapshots
+			if n := len(w.fulls); n > 0 {
+				l.FullSnapshot = &w.fulls[n-1]
+			}
+			answer(l)
 		case agentapi.Verify:
-			w.proven = w.taken
-			answer(agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: now})
+			op := agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: now}
+			switch newest := w.newest(); {
+			case w.corrupt != "" && newest.SnapName == w.corrupt:
+				op.Status, op.Message = agentapi.Failed, newest.SnapName+" is damaged"
+			default:
+				w.proven = w.taken
+				op.Proved = &agentapi.Proved{Base: newest.SnapName, EndRevision: newest.LastRevision}
+			}
+			answer(op)
+		case agentapi.Clients:
+			d, err := agentapi.ParseRefuse(r.FormValue("refuse"))
+			if p := w.lodgers[n]; err != nil || p == nil {
+				http.Error(out, fmt.Sprint(err), http.StatusBadRequest)
+			} else {
+				answer(p.refuse(d))
+			}
 		case agentapi.Operations:
 			answer([]agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: now}})
 		default:
@@ -274,11 +370,23 @@ func (w *town) sidecar(n int) http.Handler {
 	})
 }
 
+// newest is the full that was taken last; without a name: none was.
+func (w *town) newest() agentapi.Snapshot {
+	if len(w.fulls) == 0 {
+		return agentapi.Snapshot{}
+	}
+	return w.fulls[len(w.fulls)-1]
+}
+
 func (w *town) memberAnswer(n int) agentapi.Member {
 	e, c := w.view.etcd, w.members[n]
 	m := agentapi.Member{Name: e.MemberName(n), BackupLeader: w.leader == n && w.takesPart(n), Data: agentapi.Data{State: agentapi.DataMissing}}
 	if p := w.lodgers[n]; p != nil && w.data[p.claim] {
 		m.ID, m.ClusterID, m.Data.State = memberID(n), "00000000000000c1", agentapi.DataValid
+	}
+	m.Refusal = &agentapi.Refusal{}
+	if p := w.lodgers[n]; p != nil {
+		*m.Refusal = p.refusal()
 	}
 	if p := w.lodgers[n]; p != nil && p.claim == w.readOnly {
 		m.Transitions = []agentapi.Transition{{Reason: agentapi.VolumeReadOnly}}
@@ -304,14 +412,24 @@ func (w *town) judge(step, body string) {
 	kind, name, _ := strings.Cut(what, "/")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if method == http.MethodPatch && kind == "statefulsets" && strings.Contains(body, `"replicas":0,`) && !w.proven {
-		w.noteLocked("the last pods are to go without a snapshot that was found to be good")
+	if method == http.MethodPatch && kind == "statefulsets" && strings.Contains(body, `"replicas":0,`) {
+		h := w.view.etcd.Status.Hibernation
+		switch newest := w.newest(); {
+		case !w.proven:
+			w.noteLocked("the last pods are to go without a snapshot that was found to be good")
+		case newest.LastRevision != w.revision:
+			w.noteLocked("the last pods are to go with revision %d, and the final snapshot has %d", w.revision, newest.LastRevision)
+		case w.open(), w.writes():
+			w.noteLocked("the last pods are to go while clients write")
+		case h != nil && h.FinalSnapshot != nil && h.FinalSnapshot.Name == w.corrupt:
+			w.noteLocked("the last pods are to go with a final snapshot that is damaged")
+		}
 	}
 	if method != http.MethodDelete || w.view == nil {
 		return
 	}
 	if w.leaves || w.view.etcd.DeletionTimestamp != nil || w.view.etcd.Spec.Replicas == 0 {
-		if kind == "persistentvolumeclaims" {
+		if kind == "persistentvolumeclaims" && (w.leaves || w.view.etcd.KeepsVolumes() || !w.proven || w.view.set == nil || *w.view.set.Spec.Replicas > 0) {
 			w.noteLocked("%s was deleted, of which only the volumes stay", what)
 		}
 		return // the pods go with their StatefulSet, and nobody is asked

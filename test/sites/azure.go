@@ -66,6 +66,8 @@ func (a *azure) credentials(who Who) (key, signature string, err error) {
 		p.Write, p.Create = true, true
 	case Collector:
 		p.Delete, p.DeletePreviousVersion = true, true
+	case Extender:
+		p.SetImmutabilityPolicy = true
 	}
 	cred, err := blob.NewSharedKeyCredential(a.server.Account, a.server.Key)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/test/stores"
 )
 
@@ -87,13 +88,15 @@ func (s ofS3) keys(who Who) (stores.Keys, bool) {
 func policyOf(bucket string, who Who) string {
 	switch who {
 	case Reader:
-		return stores.ReaderPolicy(bucket, "")
+		return policies.S3(policies.Reader, bucket, "")
 	case Collector:
-		return stores.CollectorPolicy(bucket, "")
+		return policies.S3(policies.Collector, bucket, "")
+	case Extender:
+		return policies.S3(policies.Extender, bucket, "")
 	case Stranger:
-		return stores.ReaderPolicy("another-"+bucket, "")
+		return policies.S3(policies.Reader, "another-"+bucket, "")
 	}
-	return stores.WriterPolicy(bucket, "")
+	return policies.S3(policies.Writer, bucket, "")
 }
 
 // Request reads the operation from method and query.
@@ -200,7 +203,7 @@ func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var statements []string
-	for _, role := range []Who{Writer, Reader, Collector, Stranger} {
+	for _, role := range []Who{Writer, Reader, Collector, Extender, Stranger} {
 		name := fmt.Sprintf("role%d", role)
 		if _, known := c.users[role]; !known {
 			keys, err := c.server.NewUser(ctx, name)

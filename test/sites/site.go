@@ -62,6 +62,7 @@ const (
 	Writer               // may read and write, and neither delete nor change locks
 	Reader               // may read
 	Collector            // may read and delete
+	Extender             // may read and prolong locks; Swift, OSS and directories have none
 	Stranger             // is known and may do nothing here; Swift, OSS and directories have none
 	Impostor             // has the owner's name and not the secret
 	Nobody               // is not known

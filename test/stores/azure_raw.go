@@ -5,9 +5,11 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"time"
 
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 )
 
@@ -71,6 +73,20 @@ func (r azureRaw) Delete(ctx context.Context, v RawVersion) error {
 		return err
 	}
 	_, err = c.Delete(ctx, nil)
+	return err
+}
+
+// Shorten asks for the weaker mode besides.
+func (r azureRaw) Shorten(ctx context.Context, v RawVersion) error {
+	c := r.client.NewBlobClient(v.Key)
+	if v.ID != "" {
+		var err error
+		if c, err = c.WithVersionID(v.ID); err != nil {
+			return err
+		}
+	}
+	mode := blob.ImmutabilityPolicySettingUnlocked
+	_, err := c.SetImmutabilityPolicy(ctx, time.Now().Add(time.Minute), &blob.SetImmutabilityPolicyOptions{Mode: &mode})
 	return err
 }
 

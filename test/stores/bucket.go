@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"druid.internal/druid/examples/policies"
 )
 
 // Protection is how a bucket treats what is written into it.
@@ -80,17 +82,23 @@ func (s *S3) CreateBucket(ctx context.Context, name string, protection Protectio
 			return fmt.Errorf("switch on versions of bucket %s: %w", name, err)
 		}
 	case Governance, Compliance:
-		_, err := client.PutObjectLockConfiguration(ctx, &s3.PutObjectLockConfigurationInput{Bucket: &name,
-			ObjectLockConfiguration: &types.ObjectLockConfiguration{
-				ObjectLockEnabled: types.ObjectLockEnabledEnabled,
-				Rule: &types.ObjectLockRule{DefaultRetention: &types.DefaultRetention{
-					Mode: types.ObjectLockRetentionMode(strings.ToUpper(string(protection))),
-					Days: aws.Int32(int32(max(days, 1))),
-				}},
-			}})
-		if err != nil {
-			return fmt.Errorf("set the default retention of bucket %s: %w", name, err)
-		}
+		return s.LockFor(ctx, s.Root, name, protection, days)
+	}
+	return nil
+}
+
+// LockFor sets how long new objects of a bucket are locked by default.
+func (s *S3) LockFor(ctx context.Context, keys Keys, name string, protection Protection, days int) error {
+	_, err := s.Client(keys).PutObjectLockConfiguration(ctx, &s3.PutObjectLockConfigurationInput{Bucket: &name,
+		ObjectLockConfiguration: &types.ObjectLockConfiguration{
+			ObjectLockEnabled: types.ObjectLockEnabledEnabled,
+			Rule: &types.ObjectLockRule{DefaultRetention: &types.DefaultRetention{
+				Mode: types.ObjectLockRetentionMode(strings.ToUpper(string(protection))),
+				Days: aws.Int32(int32(max(days, 1))),
+			}},
+		}})
+	if err != nil {
+		return fmt.Errorf("set the default retention of bucket %s: %w", name, err)
 	}
 	return nil
 }
@@ -113,43 +121,7 @@ func (m *MinIO) Assume(ctx context.Context, policy string) (Keys, error) {
 	return Keys{*out.Credentials.AccessKeyId, *out.Credentials.SecretAccessKey, *out.Credentials.SessionToken}, nil
 }
 
-// The policies of the least-privileged roles, as the documentation recommends them.
-
-// WriterPolicy allows writing and reading under prefix of the bucket, seeing the locks, and
-// nothing that deletes, extends or tags.
-func WriterPolicy(bucket, prefix string) string {
-	return policy(bucket, prefix,
-		[]string{"GetBucketLocation", "ListBucket", "ListBucketVersions", "GetBucketVersioning", "GetBucketObjectLockConfiguration", "ListBucketMultipartUploads"},
-		[]string{"PutObject", "GetObject", "GetObjectVersion", "GetObjectRetention", "GetObjectTagging", "GetObjectVersionTagging", "AbortMultipartUpload"})
-}
-
-// ReaderPolicy is WriterPolicy without the right to write.
-func ReaderPolicy(bucket, prefix string) string {
-	return policy(bucket, prefix,
-		[]string{"GetBucketLocation", "ListBucket", "ListBucketVersions", "GetBucketVersioning", "GetBucketObjectLockConfiguration", "ListBucketMultipartUploads"},
-		[]string{"GetObject", "GetObjectVersion", "GetObjectRetention", "GetObjectTagging", "GetObjectVersionTagging"})
-}
-
-// BlindWriterPolicy is WriterPolicy without the right to see locks: what an operator forgets.
+// BlindWriterPolicy is that of a writer without the right to see locks: what an operator forgets.
 func BlindWriterPolicy(bucket, prefix string) string {
-	return policy(bucket, prefix,
-		[]string{"GetBucketLocation", "ListBucket", "ListBucketVersions", "GetBucketVersioning", "GetBucketObjectLockConfiguration", "ListBucketMultipartUploads"},
-		[]string{"PutObject", "GetObject", "GetObjectVersion", "GetObjectTagging", "GetObjectVersionTagging", "AbortMultipartUpload"})
-}
-
-// CollectorPolicy allows deleting versions that are no longer locked.
-func CollectorPolicy(bucket, prefix string) string {
-	return policy(bucket, prefix,
-		[]string{"GetBucketLocation", "ListBucket", "ListBucketVersions", "GetBucketVersioning", "GetBucketObjectLockConfiguration"},
-		[]string{"GetObject", "GetObjectVersion", "GetObjectRetention", "GetObjectLegalHold", "GetObjectTagging", "GetObjectVersionTagging", "DeleteObjectVersion", "DeleteObject"})
-}
-
-func policy(bucket, prefix string, onBucket, onObjects []string) string {
-	quote := func(actions []string) string {
-		return `"s3:` + strings.Join(actions, `","s3:`) + `"`
-	}
-	return fmt.Sprintf(`{"Version":"2012-10-17","Statement":[`+
-		`{"Effect":"Allow","Action":[%s],"Resource":["arn:aws:s3:::%s"]},`+
-		`{"Effect":"Allow","Action":[%s],"Resource":["arn:aws:s3:::%s/%s*"]}]}`,
-		quote(onBucket), bucket, quote(onObjects), bucket, prefix)
+	return strings.Replace(policies.S3(policies.Writer, bucket, prefix), `"s3:GetObjectRetention",`, "", 1)
 }

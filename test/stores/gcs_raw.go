@@ -84,6 +84,12 @@ func (r gcsRaw) Delete(ctx context.Context, v RawVersion) error {
 	return err
 }
 
+// Shorten changes the policy of the bucket.
+func (r gcsRaw) Shorten(ctx context.Context, _ RawVersion) error {
+	_, err := r.do(ctx, http.MethodPatch, "/storage/v1/b/"+r.bucket, map[string]any{"retentionPolicy": map[string]any{"retentionPeriod": "60"}})
+	return err
+}
+
 func (r gcsRaw) Read(ctx context.Context, v RawVersion) ([]byte, error) {
 	path := r.path(v) + "?alt=media"
 	if v.ID != "" {

@@ -25,3 +25,10 @@ type RawVersion struct {
 	Marker  bool
 	Current bool // what who knows no versions sees
 }
+
+// Shortener is a Raw of a store where locks could be shortened, if nothing refused it.
+type Shortener interface {
+	// Shorten has the lock of a version, or that of everything in the bucket where objects have none of their own,
+	// end in a minute, whatever it is told to override.
+	Shorten(ctx context.Context, v RawVersion) error
+}

@@ -38,6 +38,12 @@ func Minimal(plural string) map[string]any {
 	case "etcdcopybackupstasks":
 		text = `{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"EtcdCopyBackupsTask","metadata":{"name":"copy"},"spec":{
 			"sourceStore":{"provider":"aws","container":"one","prefix":"p"},"targetStore":{"provider":"aws","container":"two","prefix":"p"}}}`
+	case "etcdoperatortasks":
+		text = `{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"EtcdOperatorTask","metadata":{"name":"snapshot"},"spec":{
+			"type":"OnDemandSnapshot","config":{"onDemandSnapshot":{"type":"full"}},"ownerEtcdReference":{"name":"etcd-main"}}}`
+	case "etcdopstasks":
+		text = `{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"EtcdOpsTask","metadata":{"name":"snapshot"},"spec":{
+			"config":{"onDemandSnapshot":{"type":"full"}},"etcdName":"etcd-main"}}`
 	}
 	object := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &object); err != nil {

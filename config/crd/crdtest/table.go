@@ -18,7 +18,8 @@ func Cases() []Case {
 	all = append(all, ofAddresses()...)
 	all = append(all, ofBackups()...)
 	all = append(all, ofValues()...)
-	return append(all, ofTasks()...)
+	all = append(all, ofTasks()...)
+	return append(all, ofOperatorTasks()...)
 }
 
 func ofReplicas() []Case {

@@ -1,5 +1,10 @@
 package crdtest
 
+// roles is a store with roles, whose members have the Secret w.
+func roles(provider, roles string) string {
+	return `{container: bucket, prefix: a, provider: ` + provider + `, secretRef: {name: w}, roles: ` + roles + `}`
+}
+
 func ofBackups() []Case {
 	return []Case{
 		{Name: "deltas as rare as the collection are refused", Change: Set{"spec.backup.deltaSnapshotPeriod": "1h", "spec.backup.garbageCollectionPeriod": "60m"}, Field: "spec.backup.deltaSnapshotPeriod", Says: "must be shorter than garbageCollectionPeriod"},
@@ -19,6 +24,11 @@ func ofBackups() []Case {
 		{Name: "locks of the bucket are taken", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: aws, immutability: {retentionType: bucket}}`}},
 		{Name: "locks of the bucket are the default", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: gcp, immutability: {}}`}},
 		{Name: "locks of each object are taken", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: aws, immutability: {retentionType: object, retentionPeriod: 96h, mode: governance}}`}},
+		{Name: "volumes of a hibernated cluster that go are taken with backups", Change: Set{"spec.hibernation": `{volumes: Delete}`, "spec.backup.store": `{container: bucket, prefix: a, provider: aws}`}},
+		{Name: "volumes of a hibernated cluster that go are refused without backups", Change: Set{"spec.hibernation": `{volumes: Delete}`}, Field: "spec.hibernation.volumes", Says: "configure backup.store"},
+		{Name: "removing the backups of a cluster whose volumes go is refused", Update: true, Before: Set{"spec.hibernation": `{volumes: Delete}`, "spec.backup.store": `{container: bucket, prefix: a, provider: aws}`}, Change: Set{"spec.backup.store": nil}, Field: "spec.hibernation.volumes", Says: "write Keep"},
+		{Name: "volumes of a hibernated cluster that stay are taken", Change: Set{"spec.hibernation": `{volumes: Keep, allowUnprotected: true}`}},
+		{Name: "another fate of the volumes of a hibernated cluster is refused", Change: Set{"spec.hibernation": `{volumes: Shrink}`}, Field: "spec.hibernation.volumes", Says: `"Keep", "Delete"`},
 		{Name: "an unknown type of retention is refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: aws, immutability: {retentionType: chain}}`}, Field: "spec.backup.store.immutability.retentionType", Says: `"bucket", "object"`},
 		{Name: "a mode that no store has is refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: aws, immutability: {retentionType: object, retentionPeriod: 96h, mode: forever}}`}, Field: "spec.backup.store.immutability.mode", Says: `"governance", "compliance"`},
 		{Name: "locks of each object without a period are refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: aws, immutability: {retentionType: object}}`}, Field: "spec.backup.store.immutability.retentionPeriod", Says: `say for how long each backup is locked`},
@@ -29,6 +39,16 @@ func ofBackups() []Case {
 		{Name: "locks of Swift are refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: openstack, immutability: {}}`}, Field: "spec.backup.store.immutability", Says: `OpenStack Swift cannot lock objects`},
 		{Name: "locks of a directory are refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: local, immutability: {}}`}, Field: "spec.backup.store.immutability", Says: `a directory of a node cannot be locked`},
 		{Name: "locks of single objects of OSS are refused", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: alicloud, immutability: {retentionType: object, retentionPeriod: 96h}}`}, Field: "spec.backup.store.immutability.retentionType", Says: `use the type bucket`},
+		{Name: "both roles are taken", Change: Set{"spec.backup.store": roles(`aws`, `{collectorSecretRef: {name: c}, extenderSecretRef: {name: e}}`)}},
+		{Name: "a role beside the identity of the pods is taken", Change: Set{"spec.backup.store": `{container: bucket, prefix: a, provider: gcp, roles: {collectorSecretRef: {name: c}}}`}},
+		{Name: "roles that name nobody are refused", Change: Set{"spec.backup.store": roles(`aws`, `{}`)}, Field: "spec.backup.store.roles", Says: `name a Secret in collectorSecretRef or extenderSecretRef`},
+		{Name: "a collector without a name is refused", Change: Set{"spec.backup.store": roles(`aws`, `{collectorSecretRef: {}}`)}, Field: "spec.backup.store.roles.collectorSecretRef.name", Says: `name the Secret`},
+		{Name: "an extender with an empty name is refused", Change: Set{"spec.backup.store": roles(`aws`, `{extenderSecretRef: {name: ""}}`)}, Field: "spec.backup.store.roles.extenderSecretRef.name", Says: `name the Secret`},
+		{Name: "a collector with the members' Secret is refused", Change: Set{"spec.backup.store": roles(`aws`, `{collectorSecretRef: {name: w}}`)}, Field: "spec.backup.store.roles.collectorSecretRef", Says: `another identity needs another Secret`},
+		{Name: "an extender with the members' Secret is refused", Change: Set{"spec.backup.store": roles(`aws`, `{extenderSecretRef: {name: w}}`)}, Field: "spec.backup.store.roles.extenderSecretRef", Says: `another identity needs another Secret`},
+		{Name: "one Secret for both roles is refused", Change: Set{"spec.backup.store": roles(`aws`, `{collectorSecretRef: {name: c}, extenderSecretRef: {name: c}}`)}, Field: "spec.backup.store.roles.extenderSecretRef", Says: `who deletes must not be who locks`},
+		{Name: "roles of a directory are refused", Change: Set{"spec.backup.store": roles(`local`, `{collectorSecretRef: {name: c}}`)}, Field: "spec.backup.store.roles", Says: `reached without credentials`},
+		{Name: "roles of Swift are refused", Change: Set{"spec.backup.store": roles(`openstack`, `{collectorSecretRef: {name: c}}`)}, Field: "spec.backup.store.roles", Says: `whoever may write to OpenStack Swift may also delete`},
 		{Name: "an unknown policy of collection is refused", Change: Set{"spec.backup.garbageCollectionPolicy": "Never"}, Field: "spec.backup.garbageCollectionPolicy", Says: `"Exponential", "LimitBased"`},
 		{Name: "keeping no full snapshot is refused", Change: Set{"spec.backup.maxBackupsLimitBasedGC": 0}, Field: "spec.backup.maxBackupsLimitBasedGC", Says: "greater than or equal to 1"},
 		{Name: "an unknown compression is refused", Change: Set{"spec.backup.compression": `{policy: bzip2}`}, Field: "spec.backup.compression.policy", Says: `"zstd", "gzip", "lzw", "zlib"`},
@@ -90,6 +110,8 @@ func ofTasks() []Case {
 		task("copying a store onto itself is refused", Set{"spec.targetStore.container": "one"}, "spec.targetStore", "is the same as sourceStore"),
 		task("copying to another prefix is taken", Set{"spec.targetStore.container": "one", "spec.targetStore.prefix": "q"}, "", ""),
 		task("copying to a bucket of the same name in another account is taken", Set{"spec.targetStore.container": "one", "spec.sourceStore.secretRef": `{name: a}`, "spec.targetStore.secretRef": `{name: b}`}, "", ""),
+		task("a source with roles is refused", Set{"spec.sourceStore.roles": `{collectorSecretRef: {name: c}}`}, "spec.sourceStore.roles", "a copy only reads here"),
+		task("a target with roles is refused", Set{"spec.targetStore.roles": `{extenderSecretRef: {name: e}}`}, "spec.targetStore.roles", "a copy deletes and extends nothing"),
 		task("a task without a source is refused", Set{"spec.sourceStore": nil}, "spec.sourceStore", "Required value"),
 		task("a task whose store has no provider is refused", Set{"spec.sourceStore.provider": nil}, "spec.sourceStore.provider", "name the provider"),
 		task("copying no backup is refused", Set{"spec.maxBackups": 0}, "spec.maxBackups", "greater than or equal to 1"),

@@ -35,7 +35,7 @@ var loaded = struct {
 }{by: map[string]*Definition{}}
 
 func TestAnAPIServerTakesTheDefinitions(t *testing.T) {
-	for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks"} {
+	for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks", "etcdoperatortasks", "etcdopstasks"} {
 		d := load(t, plural)
 		o := crdtest.Minimal(plural)
 		if removed := d.Default(o); len(removed) > 0 {
@@ -98,11 +98,7 @@ func TestManifestsOfTheOriginalAreTakenAsTheyAre(t *testing.T) {
 	}
 	for name, object := range all {
 		t.Run(name, func(t *testing.T) {
-			plural := "etcds"
-			if object["kind"] == "EtcdCopyBackupsTask" {
-				plural = "etcdcopybackupstasks"
-			}
-			d := load(t, plural)
+			d := load(t, strings.ToLower(object["kind"].(string))+"s")
 			if removed := d.Default(object); len(removed) > 0 {
 				t.Errorf("fields are dropped in silence: %q", removed)
 			}

@@ -18,9 +18,18 @@ import (
 // waits until ctx ends. See snapshotter.Snapshotter.TakeFull. Errors: agentapi.ErrNotLeader, as
 // of all of these; agentapi.ErrRefused if the prefix has another owner.
 func (l *Leader) Full(ctx context.Context, final bool) (agentapi.Snapshot, error) {
+	return l.full(ctx, func(s *snapshotter.Snapshotter) (snapshotter.Taken, error) { return s.TakeFull(ctx, final) })
+}
+
+// Final is Full for a final one with a purpose. See snapshotter.Snapshotter.TakeFinal.
+func (l *Leader) Final(ctx context.Context, purpose string) (agentapi.Snapshot, error) {
+	return l.full(ctx, func(s *snapshotter.Snapshotter) (snapshotter.Taken, error) { return s.TakeFinal(ctx, purpose) })
+}
+
+func (l *Leader) full(ctx context.Context, take func(*snapshotter.Snapshotter) (snapshotter.Taken, error)) (agentapi.Snapshot, error) {
 	var taken snapshotter.Taken
 	err := l.during(ctx, func(t *term) (err error) {
-		taken, err = t.snapshotter().TakeFull(ctx, final)
+		taken, err = take(t.snapshotter())
 		return err
 	})
 	if err != nil {
@@ -122,10 +131,14 @@ func (l *Leader) stored(ctx context.Context, t snapshotter.Taken) agentapi.Snaps
 	o, err := l.store.Stat(ctx, store.Version{Key: t.Key.String()})
 	if err != nil {
 		l.log.Warn("the store does not tell about the snapshot it took", "name", t.Key.Name.String(), "error", err)
-		return described(ref, nil)
+		s := described(ref, nil)
+		s.ContentRevision = int64(t.Manifest.LastRevision)
+		return s
 	}
 	ref.Version = o.ID
-	return described(ref, o.Retention)
+	s := described(ref, o.Retention)
+	s.Size, s.ContentRevision = o.Size, int64(t.Manifest.LastRevision)
+	return s
 }
 
 // described puts a snapshot into the original's form.

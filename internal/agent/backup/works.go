@@ -103,11 +103,12 @@ func (w *works) wait() { w.group.Wait() }
 func (w *works) do(ctx context.Context, t *term, kind string) error {
 	l := w.leader
 	said, err := "", error(nil)
+	var proved *agentapi.Proved
 	select {
 	case w.slot <- struct{}{}:
 		l.log.Info("a long operation begins", "operation", kind)
 		if kind == kindVerify {
-			said, err = w.verify(ctx, t)
+			said, proved, err = w.verify(ctx, t)
 		} else {
 			said, err = w.compact(ctx, t)
 		}
@@ -120,7 +121,7 @@ func (w *works) do(ctx context.Context, t *term, kind string) error {
 	}
 	w.mu.Lock()
 	o, end := w.known[kind], l.cfg.Now().UTC()
-	o.End, o.Status, o.Message, o.Phase = &end, agentapi.Success, said, ""
+	o.End, o.Status, o.Message, o.Phase, o.Proved = &end, agentapi.Success, said, "", proved
 	if err != nil {
 		o.Status, o.Message = agentapi.Failed, err.Error()
 	}
@@ -163,7 +164,7 @@ func (w *works) progress(kind string) func(phase string, done, total int64) {
 	}
 }
 
-func (w *works) verify(ctx context.Context, t *term) (string, error) {
+func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, error) {
 	c := w.leader.cfg
 	from, err := w.from(ctx, t, kindVerify)
 	var report *verifier.Report
@@ -176,17 +177,18 @@ func (w *works) verify(ctx context.Context, t *term) (string, error) {
 		chain := report.Chains[0]
 		took := time.Duration(chain.Seconds * float64(time.Second))
 		c.Metrics.Verified(metrics.Proven, now, took)
-		return fmt.Sprintf("%s and %d deltas restore to revision %d with %d keys in %s", chain.Base, chain.Deltas, chain.End, chain.Keys, took.Round(time.Millisecond)), nil
+		proved := &agentapi.Proved{Base: chain.Base, EndRevision: int64(chain.End)}
+		return fmt.Sprintf("%s and %d deltas restore to revision %d with %d keys in %s", chain.Base, chain.Deltas, chain.End, chain.Keys, took.Round(time.Millisecond)), proved, nil
 	case ctx.Err() != nil:
 	case broken(err):
 		c.Metrics.Verified(metrics.Broken, now, 0)
 		if report != nil && len(report.Chains) > 0 {
-			return "", fmt.Errorf("%w: %s: %s", err, report.Chains[0].Base, report.Chains[0].Reason)
+			return "", nil, fmt.Errorf("%w: %s: %s", err, report.Chains[0].Base, report.Chains[0].Reason)
 		}
 	default:
 		c.Metrics.Verified(metrics.Untold, now, 0)
 	}
-	return "", err
+	return "", nil, err
 }
 
 // broken reports whether a proof failed because of what is in the bucket.

@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"druid.internal/druid/internal/agentapi"
@@ -111,5 +113,25 @@ func TestWaitsGrowToABound(t *testing.T) {
 		if low, high := backoff(failures, 30*time.Second, 0), backoff(failures, 30*time.Second, 1); low != want*8/10 || high != want*12/10 {
 			t.Errorf("after %d failures from %v to %v, want a fifth around %v", failures, low, high, want)
 		}
+	}
+}
+
+func TestAServerThatHangsDelaysTheEndBySeconds(t *testing.T) {
+	for _, object := range []string{"member", "status"} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := newServer(), &sidecar{member: working(), answered: map[string]int{}}
+			s.hang = object
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() {
+				ended <- Run(ctx, Options{Server: "https://10.0.0.1:443", Client: &http.Client{Transport: s}, Namespace: "ns", Member: "main-0", Heartbeat: 10 * time.Second, State: c.state})
+			}()
+			pass(time.Minute)
+			stop()
+			began := time.Now()
+			if err := <-ended; err != nil || time.Since(began) > parting {
+				t.Errorf("requests about the %s hang: it ended after %v with %v, want within %v", object, time.Since(began), err, parting)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
 )
 
 // publisher writes the status of the EtcdMember. It is the only one who does.
@@ -24,6 +25,7 @@ type publisher struct {
 
 	written   *druidv1alpha1.MemberReport // nil: nothing was written to this object yet
 	writtenAt time.Time
+	revision  int64 // the last one that etcd told in this life; 0: none
 }
 
 // application is the status as it is applied: what it does not name is removed.
@@ -52,8 +54,8 @@ func (p *publisher) step(ctx context.Context) {
 			return
 		}
 	}
-	m := p.State()
-	next, now := since(p.before, describe(m)), p.Now()
+	m, now := p.State(), p.Now()
+	next := p.next(m)
 	if p.written == nil || now.Sub(p.writtenAt) >= pace(*p.written, next) {
 		err := p.write(ctx, next)
 		p.line.note(ctx, err)
@@ -64,6 +66,36 @@ func (p *publisher) step(ctx context.Context) {
 	}
 	if p.learner && votes(m) {
 		p.line.note(ctx, p.unmark(ctx))
+	}
+}
+
+// next is what is to stand there now.
+func (p *publisher) next(m agentapi.Member) druidv1alpha1.MemberReport {
+	r := since(p.before, describe(m))
+	if r.Revision != 0 {
+		p.revision = r.Revision
+	}
+	return r
+}
+
+// parting bounds, altogether, the requests that are made when the sidecar has been told to end.
+const parting = 3 * time.Second
+
+// end writes once what was not written yet, at whatever pace: the operator compares the last revision of a member that
+// has ended with that of the final full. An etcd that ended before the sidecar takes nothing back of what it told.
+func (p *publisher) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
+	defer cancel()
+	if !p.there {
+		if err := p.read(ctx); err != nil {
+			p.line.note(ctx, err)
+			return
+		}
+	}
+	next := p.next(p.State())
+	next.Revision = p.revision
+	if p.written == nil || !equal(*p.written, next) {
+		p.line.note(ctx, p.write(ctx, next))
 	}
 }
 

@@ -198,3 +198,40 @@ func TestWhatIsWrittenStaysSmall(t *testing.T) {
 		t.Errorf("the message is %q", w)
 	}
 }
+
+// What a member wrote last before it ends decides whether volumes may be deleted: the operator compares the revision in the
+// EtcdMember with that of the final snapshot when the pods are gone.
+func TestTheLastRevisionIsToldBeforeTheSidecarEnds(t *testing.T) {
+	at := func(c *sidecar, rev int64) {
+		c.update(func(m *agentapi.Member) { m.Etcd = &agentapi.Etcd{Version: "3.6.16", Leader: m.ID, Revision: rev} })
+	}
+	for phrase, end := range map[string]func(*sidecar){
+		"etcd still works":       func(*sidecar) {},
+		"etcd ended before":      func(c *sidecar) { c.update(func(m *agentapi.Member) { m.Etcd = nil }) },
+		"etcd ended long before": func(c *sidecar) { c.update(func(m *agentapi.Member) { m.Etcd = nil }); pass(time.Minute) },
+		"etcd ended, and is told": func(c *sidecar) {
+			c.update(func(m *agentapi.Member) { m.Etcd, m.Waiting = nil, "for etcd" })
+			pass(2 * time.Second)
+		},
+	} {
+		s := newServer()
+		story(t, s, working(), func(c *sidecar) {
+			at(c, 1000)
+			pass(52 * time.Second)
+			at(c, 1001) // after the members were compared
+			pass(40 * time.Second)
+			end(c)
+		})
+		if got := s.status().Revision; got != 1001 {
+			t.Errorf("%s: revision %d stands in the EtcdMember after the end, and the member was at 1001 for 40 seconds", phrase, got)
+		}
+	}
+}
+
+func TestNothingIsToldAtTheEndThatStandsThere(t *testing.T) {
+	s := newServer()
+	story(t, s, working(), func(*sidecar) { s.forget() })
+	if n := s.count("PATCH", "status"); n != 0 {
+		t.Errorf("%d writes as it ended, want none", n)
+	}
+}

@@ -40,8 +40,8 @@ type Metrics interface {
 // look is how often the state is looked at; what changed is told a moment later at the earliest.
 const look = time.Second
 
-// Run tells Kubernetes of the member until ctx ends, and returns nil then: no failure of the API
-// server is an error here.
+// Run tells Kubernetes of the member until ctx ends, then once what is new, within seconds, and returns nil: no failure
+// of the API server is an error here.
 func Run(ctx context.Context, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -58,7 +58,10 @@ func Run(ctx context.Context, o Options) error {
 	o.Log.Info("Kubernetes is told of this member", "server", o.Server, "namespace", o.Namespace, "name", o.Member, "heartbeat", o.Heartbeat)
 	var both sync.WaitGroup
 	both.Go(func() { repeat(ctx, h.step) })
-	both.Go(func() { repeat(ctx, p.step) })
+	both.Go(func() {
+		repeat(ctx, p.step)
+		p.end(ctx)
+	})
 	both.Wait()
 	return nil
 }

@@ -34,11 +34,18 @@ func answers(o Options, h Handlers) map[string]http.Handler {
 		}),
 		agentapi.Healthz:    a.health(h.Healthy),
 		agentapi.Metrics:    h.Metrics,
-		agentapi.MemberPath: a.reply(func(*http.Request) (any, error) { return h.Member(), nil }),
+		agentapi.MemberPath: a.reply(func(r *http.Request) (any, error) { return h.Member(r.Context()), nil }),
 		agentapi.Operations: a.reply(func(*http.Request) (any, error) {
 			return append([]agentapi.Operation{}, h.Operations()...), nil
 		}),
 		agentapi.Defragment: a.reply(func(r *http.Request) (any, error) { return begun(h.Defragment(r.Context())) }),
+		agentapi.Clients: a.reply(func(r *http.Request) (any, error) {
+			d, err := agentapi.ParseRefuse(r.URL.Query().Get("refuse"))
+			if err != nil {
+				return nil, badCall{err.Error()}
+			}
+			return h.Refuse(r.Context(), d)
+		}),
 	}
 	if h.Full != nil {
 		all[agentapi.Full] = a.reply(func(r *http.Request) (any, error) {
@@ -46,7 +53,16 @@ func answers(o Options, h Handlers) map[string]http.Handler {
 			if err != nil {
 				return nil, err
 			}
-			return h.Full(r.Context(), final)
+			purpose := r.URL.Query().Get("for")
+			switch {
+			case purpose == "":
+				return h.Full(r.Context(), final)
+			case !final || h.Final == nil:
+				return nil, badCall{"only a final snapshot is for something: give final=true, or leave out the parameter for"}
+			case len(purpose) > maxPurpose || !printable(purpose):
+				return nil, badCall{fmt.Sprintf("the parameter for has %d bytes; give at most %d printable ones", len(purpose), maxPurpose)}
+			}
+			return h.Final(r.Context(), purpose)
 		})
 	}
 	if h.Delta != nil {
@@ -84,6 +100,14 @@ func begun(op agentapi.Operation, err error) (any, error) { return accepted{op},
 type badCall struct{ why string }
 
 func (e badCall) Error() string { return e.why }
+
+// maxPurpose bounds what a final snapshot is for, in bytes: it stands in the manifest.
+const maxPurpose = 256
+
+// printable: there is nothing but ASCII that can be seen.
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
 
 // parseFinal reads the parameter final of a full snapshot.
 func parseFinal(s string) (bool, error) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -57,20 +58,38 @@ func TestAFailureIsOneLineWithACodeThatTellsItsKind(t *testing.T) {
 		h.Timeline = func(context.Context) (agentapi.Timeline, error) { return agentapi.Timeline{}, c.err }
 		h.Verify = func(context.Context) (agentapi.Operation, error) { return agentapi.Operation{}, c.err }
 		h.Compact, h.Defragment = h.Verify, h.Verify
+		h.Refuse = func(context.Context, time.Duration) (agentapi.Refusal, error) { return agentapi.Refusal{}, c.err }
 		s, caller := alone(t, h, nil)
 		tried := 0
 		for _, r := range agentapi.Routes() {
 			if slices.Contains([]string{agentapi.InitStatus, agentapi.Healthz, agentapi.Metrics, agentapi.MemberPath, agentapi.Operations, agentapi.Profiles}, r.Path) {
 				continue // these cannot fail
 			}
+			path := r.Path
+			if path == agentapi.Clients {
+				path += "?refuse=10m"
+			}
 			tried++
-			resp, body := call(t, caller, r.Methods[0], s.url+r.Path, goodToken)
+			resp, body := call(t, caller, r.Methods[0], s.url+path, goodToken)
 			if resp.StatusCode != c.wantCode || body != c.wantText || !cmp.Equal(resp.Header["Allow"], c.wantAllow) || (resp.Header.Get("Retry-After") != "") != (c.wantCode == 503) {
 				t.Errorf("%s: %s: %s %q %v; want %d %q", name, r.Path, resp.Status, body, resp.Header, c.wantCode, c.wantText)
 			}
 		}
-		if tried != 10 {
-			t.Errorf("%d paths tried, want 10", tried)
+		if tried != 11 {
+			t.Errorf("%d paths tried, want 11", tried)
+		}
+	}
+}
+
+func TestClientsAreRefusedForATimeThatHasAnEnd(t *testing.T) {
+	s, caller := alone(t, canned(), nil)
+	for query, want := range map[string]string{
+		"?refuse=10m": `200 {"forSeconds":0,"leftSeconds":600}`, "?refuse=30m": `200 {"forSeconds":0,"leftSeconds":1800}`, "?refuse=0s": `200 {"forSeconds":0,"leftSeconds":0}`,
+		"?refuse=30m1s": "400", "?refuse=-1s": "400", "?refuse=ever": "400", "?refuse=": "400", "": "400",
+	} {
+		resp, body := call(t, caller, http.MethodPost, s.url+agentapi.Clients+query, goodToken)
+		if got := fmt.Sprintf("%d %s", resp.StatusCode, body); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s; want %s", query, got, want)
 		}
 	}
 }
@@ -122,10 +141,22 @@ func TestParametersAreReadAsTheOriginalDoes(t *testing.T) {
 		final = f
 		return agentapi.Snapshot{}, nil
 	}
+	purpose := ""
+	h.Final = func(_ context.Context, p string) (agentapi.Snapshot, error) {
+		purpose = p
+		return agentapi.Snapshot{}, nil
+	}
 	s, caller := alone(t, h, nil)
 	for query, want := range map[string]agentapi.ValidationMode{"": "full", "?mode=full": "full", "?mode=sanity": "sanity", "?mode=Sanity": "full", "?mode=": "full", "?mode=no%0Asense": "full"} {
 		if resp, body := call(t, caller, "GET", s.url+"/initialization/start"+query, goodToken); resp.StatusCode != 200 || body != "" || mode != want {
 			t.Errorf("%q: %s %q, mode %s; want %s", query, resp.Status, body, mode, want)
+		}
+	}
+	for query, want := range map[string]int{"?final=true&for=uid/5": 200, "?for=uid/5": 400, "?final=true&for=a%0Ab": 400, "?final=true&for=" + strings.Repeat("x", 257): 400} {
+		purpose = ""
+		resp, body := call(t, caller, "POST", s.url+"/snapshot/full"+query, goodToken)
+		if resp.StatusCode != want || (purpose == "uid/5") != (want == 200) || want == 400 && len(body) > 150 {
+			t.Errorf("%.40q: %s %q, for %q; want %d", query, resp.Status, body, purpose, want)
 		}
 	}
 	for query, want := range map[string]int{"": 200, "?final=true": 200, "?final=false": 200, "?final=1": 200, "?final=yes": 400, "?final=": 200, "?final=no%0Asense": 400, "?final=" + strings.Repeat("x", 1000): 400} {
@@ -142,7 +173,7 @@ func TestParametersAreReadAsTheOriginalDoes(t *testing.T) {
 
 func TestAnotherPanicIsNoReasonToEnd(t *testing.T) {
 	h := canned()
-	h.Member = func() agentapi.Member { panic("a programming error") }
+	h.Member = func(context.Context) agentapi.Member { panic("a programming error") }
 	var logged log
 	s, caller := alone(t, h, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
 	if resp, body := call(t, caller, "GET", s.url+"/member", goodToken); resp.StatusCode != 500 || strings.Contains(body, "programming") {
@@ -207,7 +238,7 @@ func TestTheClientUnderstandsTheServer(t *testing.T) {
 	}
 	h.InitStatus = func() agentapi.InitState { return status }
 	h.Healthy = func() bool { return healthy }
-	h.Member = func() agentapi.Member { return member }
+	h.Member = func(context.Context) agentapi.Member { return member }
 	h.Full = func(_ context.Context, final bool) (agentapi.Snapshot, error) {
 		s := snapshot
 		s.IsFinal = final

@@ -45,6 +45,7 @@ var api = []struct {
 	{"/verify", "POST", verified, 202, "application/json", `{"kind":"verify","status":"In-Progress","startTime":"2026-01-02T03:04:05Z"}`},
 	{"/compact", "POST", verified, 202, "application/json", `{"kind":"compact","status":"In-Progress","startTime":"2026-01-02T03:04:05Z"}`},
 	{"/operations", "GET HEAD", verified, 200, "application/json", "[]"},
+	{"/clients", "POST", verified, 400, "text/plain; charset=utf-8", "*"},         // without what it asks for
 	{"/debug/pprof/", "GET HEAD", verified, 200, "text/html; charset=utf-8", "*"}, // any body
 }
 

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"druid.internal/druid/internal/agentapi"
 )
@@ -11,7 +12,7 @@ import (
 // the caller is gone. An error becomes an answer of one line, with the code of [agentapi.CodeOf]; it
 // must not hold a secret. They are called concurrently.
 //
-// Without a store Full, Delta, Latest, Timeline, Verify and Compact are nil and answered with 405, as
+// Without a store Full, Final, Delta, Latest, Timeline, Verify and Compact are nil and answered with 405, as
 // in the original. The others must be set.
 type Handlers struct {
 	InitStart       func(agentapi.ValidationMode) error // begins, and returns at once
@@ -19,13 +20,16 @@ type Handlers struct {
 	InitAcknowledge func() error
 	Config          func(context.Context) ([]byte, error) // YAML, without secrets
 	Healthy         func() bool
-	Member          func() agentapi.Member
+	Member          func(context.Context) agentapi.Member
 	Operations      func() []agentapi.Operation
 	Metrics         http.Handler
 	// Defragment begins, and returns what it began.
 	Defragment func(context.Context) (agentapi.Operation, error)
+	// Refuse has etcd refuse clients for so long, or admit them with 0.
+	Refuse func(context.Context, time.Duration) (agentapi.Refusal, error)
 
 	Full     func(ctx context.Context, final bool) (agentapi.Snapshot, error)
+	Final    func(ctx context.Context, purpose string) (agentapi.Snapshot, error)
 	Delta    func(context.Context) (*agentapi.Snapshot, error) // nil: there was nothing to upload
 	Latest   func(context.Context) (agentapi.LatestSnapshots, error)
 	Timeline func(context.Context) (agentapi.Timeline, error)
@@ -46,7 +50,7 @@ func (h Handlers) check() string {
 	}{
 		{"InitStart", h.InitStart != nil}, {"InitStatus", h.InitStatus != nil}, {"InitAcknowledge", h.InitAcknowledge != nil},
 		{"Config", h.Config != nil}, {"Healthy", h.Healthy != nil}, {"Member", h.Member != nil}, {"Operations", h.Operations != nil},
-		{"Metrics", h.Metrics != nil}, {"Defragment", h.Defragment != nil}, {"Leader", h.Leader != nil},
+		{"Metrics", h.Metrics != nil}, {"Defragment", h.Defragment != nil}, {"Refuse", h.Refuse != nil}, {"Leader", h.Leader != nil},
 	} {
 		if !f.set {
 			return f.name

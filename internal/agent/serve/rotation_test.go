@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"slices"
 	"sync"
@@ -147,7 +148,7 @@ func TestAServerThatIsNotTrustedGetsNoToken(t *testing.T) {
 	o.CertFile, o.KeyFile = authtest.NewCA(t, "impostors").Files(t, p.dir, "impostor", authtest.Leaf{Hosts: []string{"127.0.0.1"}})
 	called := false
 	h := canned()
-	h.Member = func() agentapi.Member {
+	h.Member = func(context.Context) agentapi.Member {
 		called = true
 		return agentapi.Member{}
 	}

@@ -37,11 +37,14 @@ func canned() Handlers {
 		InitAcknowledge: func() error { return nil },
 		Config:          func(context.Context) ([]byte, error) { return []byte("name: etcd-main-0\n"), nil },
 		Healthy:         func() bool { return true },
-		Member:          func() agentapi.Member { return agentapi.Member{Name: "etcd-main-0"} },
+		Member:          func(context.Context) agentapi.Member { return agentapi.Member{Name: "etcd-main-0"} },
 		Operations:      func() []agentapi.Operation { return nil },
 		Metrics:         http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
 		Defragment: func(context.Context) (agentapi.Operation, error) {
 			return agentapi.Operation{Kind: "defragment", Status: agentapi.InProgress, Start: moment}, nil
+		},
+		Refuse: func(_ context.Context, d time.Duration) (agentapi.Refusal, error) {
+			return agentapi.Refusal{LeftSeconds: int64(d.Seconds())}, nil
 		},
 		Full: func(_ context.Context, final bool) (agentapi.Snapshot, error) {
 			s := full

@@ -1,8 +1,10 @@
 package auth
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -83,6 +85,33 @@ func (t Tokens) Accept(token string) bool {
 	return found == 1
 }
 
+// PassKey is the metadata of gRPC in which a sidecar shows its pass to etcd.
+const PassKey = "druid-sidecar"
+
+// passFor is what a pass says, so that it is worth nothing anywhere else.
+const passFor = "a sidecar's call to an etcd that refuses clients"
+
+// pass proves that somebody has a token without showing it.
+func pass(sum [sha256.Size]byte) []byte {
+	m := hmac.New(sha256.New, sum[:])
+	m.Write([]byte(passFor))
+	return m.Sum(nil)
+}
+
+// AcceptPass reports whether the pass is that of one of t, see [TokenFile.Pass].
+func (t Tokens) AcceptPass(shown string) bool {
+	got, err := hex.DecodeString(shown)
+	if err != nil {
+		return false
+	}
+	for _, sum := range t.sums {
+		if hmac.Equal(got, pass(sum)) {
+			return true
+		}
+	}
+	return false
+}
+
 // String does not show the tokens.
 func (t Tokens) String() string { return fmt.Sprintf("%d tokens, not shown", len(t.sums)) }
 
@@ -117,6 +146,22 @@ func (f *TokenFile) Current() (Tokens, error) {
 		return Tokens{}, err
 	}
 	return t, nil
+}
+
+// Pass is what a sidecar shows to etcds, to which it must not show the token itself: etcd's clients may be
+// proxies, and their connections plain text. It is empty if the file cannot be used now, which its log tells.
+func (f *TokenFile) Pass() string {
+	t, err := f.Current()
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(pass(t.sums[0]))
+}
+
+// AcceptPass reports whether the pass is that of a token in the file now.
+func (f *TokenFile) AcceptPass(shown string) bool {
+	t, err := f.Current()
+	return err == nil && t.AcceptPass(shown)
 }
 
 // ParseBearer returns the token of an Authorization header, whose values are given. It is empty if

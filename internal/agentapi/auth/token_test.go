@@ -2,6 +2,8 @@ package auth
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -52,6 +54,51 @@ func TestATokenFileHoldsOneTokenPerLine(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestAPassIsThatOfOneOfTheTokens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(tokenA + "\n")
+	f, err := NewTokenFile(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := f.Pass()
+	if strings.Contains(a, tokenA) || len(a) != 64 {
+		t.Errorf("the pass is %q", a)
+	}
+	for phrase, c := range map[string]struct {
+		content string
+		want    bool // a is accepted
+	}{
+		"the token is there":   {tokenA, true},
+		"a new one is below":   {tokenA + "\n" + tokenB, true},
+		"a new one is above":   {tokenB + "\n" + tokenA, true},
+		"it is gone":           {tokenB, false},
+		"nothing can be read":  {"short", false},
+		"the file is empty":    {"", false},
+		"the token came again": {tokenA + "\n", true},
+	} {
+		write(c.content)
+		if got := f.AcceptPass(a); got != c.want {
+			t.Errorf("%s: accepted %t, want %t", phrase, got, c.want)
+		}
+		for _, not := range []string{"", "00", a[:62], a + "00", tokenA, "g" + a[1:]} {
+			if f.AcceptPass(not) {
+				t.Errorf("%s: %q is accepted", phrase, not)
+			}
+		}
+	}
+	write("short")
+	if got := f.Pass(); got != "" {
+		t.Errorf("without a token the pass is %q", got)
 	}
 }
 

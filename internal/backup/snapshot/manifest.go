@@ -95,6 +95,8 @@ type Manifest struct {
 	// CopiedFrom is the name of the snapshot whose bytes these are, where the copy was made only to be locked anew.
 	CopiedFrom string `json:"copiedFrom,omitempty"`
 	Writer     string `json:"writer,omitempty"` // program and version
+	// For is what a final full was taken for, as whoever asked for it named that: one hibernation of one Etcd.
+	For string `json:"for,omitempty"`
 	// Suspect says, in one sentence, why the content may not be what the cluster agreed on: no
 	// majority of its members told the same HashKV when the full was taken. Empty: no such doubt.
 	Suspect string `json:"suspect,omitempty"`

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +21,9 @@ type Options struct {
 	Policy retention.Policy
 	// Only, unless nil, narrows the policy: what belongs to a snapshot of which it says false is kept.
 	Only func(timeline.Snapshot) bool
+	// Owner, unless empty, is who must have claimed the prefix: that of another is left alone, as nobody knows
+	// what is to be kept there.
+	Owner string
 	// ChunksAreData: see retention.Bucket. Not needed for our own Swift provider, which lists a
 	// large object as one and deletes it as one.
 	ChunksAreData bool
@@ -44,6 +48,9 @@ const (
 	// margin is how long after the end of its lock a version is left alone.
 	margin = immutability.DeleteMargin
 )
+
+// ErrNotOwner says that the prefix is not that of Options.Owner, so that nothing is deleted.
+var ErrNotOwner = errors.New("the prefix is not this owner's")
 
 // Collector applies one policy to one prefix.
 type Collector struct {
@@ -78,7 +85,7 @@ func (c *Collector) Plan(ctx context.Context) (Plan, error) {
 	if err := c.opts.Policy.Validate(); err != nil {
 		return Plan{}, err
 	}
-	p, err := c.look(ctx)
+	p, err := c.look(ctx, nil)
 	if err != nil {
 		return Plan{}, fmt.Errorf("plan what to collect: %w", err)
 	}

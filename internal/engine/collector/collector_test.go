@@ -192,6 +192,55 @@ func TestOfTwoClustersOnlyTheOneAskedForIsCollected(t *testing.T) {
 	}
 }
 
+// Who collects by a policy of one cluster must not do so with the backups of another, which somebody named by mistake.
+func TestWhatHasAnotherOwnerIsNotCollected(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		record, owner string
+		collects      bool
+	}{
+		"his own":                     {`{"version":1,"id":"k8s/shop/main/1"}`, "k8s/shop/main/1", true},
+		"another's":                   {`{"version":1,"id":"k8s/shop/main/1"}`, "k8s/shop/events/2", false},
+		"of the same name, made anew": {`{"version":1,"id":"k8s/shop/main/1"}`, "k8s/shop/main/2", false},
+		"nobody's":                    {"", "k8s/shop/main/1", false},
+		"one that cannot be read":     {`{`, "k8s/shop/main/1", false},
+		"whoever's":                   {`{"version":1,"id":"k8s/shop/main/1"}`, "", true},
+	} {
+		b := newBucket(t, storetest.S3Like())
+		b.fill("a", threeStreams, nil)
+		if c.record != "" {
+			if _, err := b.Put(t.Context(), snapshot.OwnerKey(prefix, 1).String(), strings.NewReader(c.record), store.PutOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := b.options(keepOne)
+		o.Owner = c.owner
+		if _, err := New(b, b, o).Plan(t.Context()); (err == nil) != c.collects || err != nil && !errors.Is(err, ErrNotOwner) {
+			t.Errorf("%s: %v, want that it is collected: %t", phrase, err, c.collects)
+		}
+	}
+}
+
+// Somebody takes the prefix over between the decision and the deletion.
+func TestAnOwnerThatComesMeanwhileCounts(t *testing.T) {
+	b := newBucket(t, storetest.S3Like())
+	b.fill("a", threeStreams, nil)
+	claim := func(number int64, id string) {
+		if _, err := b.Put(t.Context(), snapshot.OwnerKey(prefix, number).String(), strings.NewReader(`{"version":1,"id":"`+id+`"}`), store.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim(1, "a")
+	o := b.options(keepOne)
+	o.Owner = "a"
+	c := New(b, b, o)
+	p := plan(t, c)
+	claim(2, "b")
+	before := len(b.keys())
+	if _, err := c.Execute(t.Context(), p); !errors.Is(err, ErrNotOwner) || len(b.keys()) != before {
+		t.Errorf("%v, and of %d objects %d are left", err, before, len(b.keys()))
+	}
+}
+
 func TestObjectsOfLayoutV1AndChunksAreCollectedToo(t *testing.T) {
 	b := newBucket(t, storetest.S3Like())
 	v1 := prefix + "/v1/Backup-" + strings.Split(full(10, 0), "-")[3]

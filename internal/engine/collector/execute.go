@@ -82,7 +82,7 @@ type execution struct {
 // last one has become old.
 func (x *execution) run(ctx context.Context) error {
 	for {
-		seen, err := x.c.look(ctx)
+		seen, err := x.c.look(ctx, x.plan.locks)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,8 +22,9 @@ import (
 //	list ─> decide ─> ask about the locks of what ought to go ─> decide again
 //
 // On stores that list locks the second round has nothing to ask. What the policy wants does
-// not depend on locks, so no others have to be asked about.
-func (c *Collector) look(ctx context.Context) (Plan, error) {
+// not depend on locks, so no others have to be asked about, nor those again of which told
+// knows: before it is deleted each is asked about once more.
+func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutability.Retention) (Plan, error) {
 	cat, err := catalog.Read(ctx, c.store, c.opts.Prefix, catalog.Options{
 		Parallel: c.opts.Parallel,
 		Progress: func(p catalog.Progress) { c.opts.Progress("look", int64(p.Read), int64(p.ToRead)) },
@@ -30,14 +32,19 @@ func (c *Collector) look(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	if err := c.owns(cat.Owner); err != nil {
+		return Plan{}, err
+	}
 	now, err := c.clock(ctx, cat)
 	if err != nil {
 		return Plan{}, err
 	}
+	locks := map[timeline.Ref]*immutability.Retention{}
+	maps.Copy(locks, told)
 	bucket := retention.Bucket{
 		Listing:       cat.Listing,
 		Timeline:      cat.Timeline,
-		Locks:         map[timeline.Ref]*immutability.Retention{},
+		Locks:         locks,
 		ChunksAreData: c.opts.ChunksAreData,
 	}
 	for ref, o := range cat.Objects.All() {
@@ -49,7 +56,7 @@ func (c *Collector) look(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	plan := Plan{Location: c.store.Capabilities().Location, Prefix: c.opts.Prefix, seen: &cat.Objects}
+	plan := Plan{Location: c.store.Capabilities().Location, Prefix: c.opts.Prefix, seen: &cat.Objects, locks: bucket.Locks}
 	if unknown := decided.Unknown(); len(unknown) > 0 {
 		untold, err := c.ask(ctx, unknown, bucket.Locks)
 		if err != nil {
@@ -65,6 +72,21 @@ func (c *Collector) look(ctx context.Context) (Plan, error) {
 	}
 	plan.Plan = decided
 	return plan, nil
+}
+
+// owns is nil if the prefix is that of the owner who collects.
+func (c *Collector) owns(is *catalog.OwnerRecord) error {
+	switch {
+	case c.opts.Owner == "":
+		return nil
+	case is == nil:
+		return fmt.Errorf("%w: nobody has claimed it, and this is for %s", ErrNotOwner, c.opts.Owner)
+	case is.Err != nil:
+		return fmt.Errorf("%w: %w", ErrNotOwner, is.Err)
+	case is.ID != c.opts.Owner:
+		return fmt.Errorf("%w: it is %s, and this is for %s", ErrNotOwner, is.ID, c.opts.Owner)
+	}
+	return nil
 }
 
 // decide asks the policy, and keeps what is not to be touched whatever the policy lets go.

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
@@ -23,7 +24,8 @@ type Plan struct {
 	// Notes are sentences for people about what could not be found out.
 	Notes []string `json:"notes,omitempty"`
 
-	seen *catalog.Objects // what was decided about; nil: not made by a Collector
+	seen  *catalog.Objects // what was decided about; nil: not made by a Collector
+	locks map[timeline.Ref]*immutability.Retention
 }
 
 // WriteTable prints the plan for people: one line per version, then the sums.

@@ -3,6 +3,8 @@ package downgrader
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -80,6 +82,13 @@ func Decide(members []Member, to string) Verdict {
 		return Verdict{Converting, behind}
 	}
 	return Verdict{State: Ready}
+}
+
+// precedes says whether all members run the minor version after this one.
+func precedes(minor string, members []Member) bool {
+	major, n, _ := strings.Cut(minor, ".")
+	number, err := strconv.Atoi(n)
+	return err == nil && !slices.ContainsFunc(members, func(m Member) bool { return !is(m.Version, fmt.Sprintf("%s.%d", major, number+1)) })
 }
 
 // is says whether a version, such as 3.5.21, is of a minor version.

@@ -51,6 +51,9 @@ func Look(ctx context.Context, c Cluster) ([]Member, error) {
 // Run allows the downgrade unless it is allowed already, and returns when every member may be started
 // with the earlier etcd. It looks again at each tick, and tells what it saw. Errors: ErrRefused before anything was
 // changed; afterwards only those of allowing it, and of ctx, with what was still to come.
+//
+// A new cluster has no version of its own for some seconds, or a very old one, and refuses every downgrade
+// meanwhile. That is waited for if the members run what can be downgraded so.
 func Run(ctx context.Context, c Cluster, to string, tick <-chan time.Time, tell func(Verdict, []Member)) error {
 	begun := false
 	for {
@@ -71,17 +74,22 @@ func Run(ctx context.Context, c Cluster, to string, tick <-chan time.Time, tell 
 		case v.State == Refused && !begun:
 			return fmt.Errorf("%w: %s", ErrRefused, strings.Join(v.Reasons, "; "))
 		case v.State == Due:
-			if err := c.AllowDowngrade(ctx, to); err != nil && !errors.Is(err, member.ErrDowngrading) {
+			switch err := c.AllowDowngrade(ctx, to); {
+			case errors.Is(err, member.ErrDowngradeTarget) && precedes(to, all):
+				v.Reasons = []string{"the cluster has not decided yet that its version is that of its members"}
+				tell(v, all)
+			case err != nil && !errors.Is(err, member.ErrDowngrading):
 				return err
+			default:
+				begun = true
 			}
-			begun = true
 		case v.State == Converting:
 			begun = true
 		}
 		select {
 		case <-tick:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the data of all members (%s): %w", strings.Join(v.Reasons, "; "), ctx.Err())
+			return fmt.Errorf("wait for the members (%s): %w", strings.Join(v.Reasons, "; "), ctx.Err())
 		}
 	}
 }

@@ -15,6 +15,7 @@ type cluster struct {
 	looks   []func() (member.Status, error)
 	allowed int
 	refuses error // AllowDowngrade
+	until   int   // at which time it is allowed for all that; 0: never
 	forbids int
 }
 
@@ -31,8 +32,14 @@ func (c *cluster) Reach(context.Context, member.Peer) (*member.Member, member.St
 	return nil, st, err
 }
 
-func (c *cluster) AllowDowngrade(context.Context, string) error { c.allowed++; return c.refuses }
-func (c *cluster) ForbidDowngrade(context.Context) error        { c.forbids++; return nil }
+func (c *cluster) AllowDowngrade(context.Context, string) error {
+	if c.allowed++; c.allowed == c.until {
+		return nil
+	}
+	return c.refuses
+}
+
+func (c *cluster) ForbidDowngrade(context.Context) error { c.forbids++; return nil }
 
 func says(storage, to string) func() (member.Status, error) {
 	return func() (member.Status, error) {
@@ -59,8 +66,10 @@ func TestADowngradeGoesOnWhereItWas(t *testing.T) {
 		allowed int
 		want    string
 	}{
-		"from the beginning":           {cluster{looks: []func() (member.Status, error){due, converting, ready}}, 1, "due converting ready"},
-		"somebody else was first":      {cluster{looks: []func() (member.Status, error){due, converting, ready}, refuses: member.ErrDowngrading}, 1, "due converting ready"},
+		"from the beginning":      {cluster{looks: []func() (member.Status, error){due, converting, ready}}, 1, "due converting ready"},
+		"somebody else was first": {cluster{looks: []func() (member.Status, error){due, converting, ready}, refuses: member.ErrDowngrading}, 1, "due converting ready"},
+		"its version is not decided yet": {cluster{looks: []func() (member.Status, error){due, due, due, converting, ready},
+			refuses: member.ErrDowngradeTarget, until: 3}, 3, "due due due due due converting ready"},
 		"it was broken off":            {cluster{looks: []func() (member.Status, error){converting, ready}}, 0, "converting ready"},
 		"it was done":                  {cluster{looks: []func() (member.Status, error){ready}}, 0, "ready"},
 		"a member is away for a while": {cluster{looks: []func() (member.Status, error){due, silent, converting, ready}}, 1, "due refused converting ready"},
@@ -87,7 +96,7 @@ func TestADowngradeThatCannotBeginChangesNothing(t *testing.T) {
 		t.Errorf("%v, allowed %d times", err, c.allowed)
 	}
 	c = &cluster{looks: []func() (member.Status, error){says("3.6.0", "")}, refuses: member.ErrDowngradeTarget}
-	if err := Run(t.Context(), c, "3.5", ticks(), func(Verdict, []Member) {}); !errors.Is(err, member.ErrDowngradeTarget) {
+	if err := Run(t.Context(), c, "3.4", ticks(), func(Verdict, []Member) {}); !errors.Is(err, member.ErrDowngradeTarget) {
 		t.Errorf("%v, want what etcd said", err)
 	}
 }
@@ -97,6 +106,12 @@ func TestWhoWaitsInVainIsToldForWhom(t *testing.T) {
 	c := &cluster{looks: []func() (member.Status, error){says("3.6.0", "3.5.0")}}
 	err := Run(ctx, c, "3.5", nil, func(Verdict, []Member) { cancel() })
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the data of m have the form of etcd 3.6.0") {
+		t.Error(err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	c = &cluster{looks: []func() (member.Status, error){says("3.6.0", "")}, refuses: member.ErrDowngradeTarget}
+	err = Run(ctx, c, "3.5", nil, func(Verdict, []Member) { cancel() })
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the cluster has not decided yet") {
 		t.Error(err)
 	}
 }

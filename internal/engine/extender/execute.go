@@ -131,6 +131,9 @@ func (x *run) hold(ctx context.Context, s step) (immutability.Retention, error) 
 	case o.Retention == nil || !o.Retention.Hold:
 		return immutability.Retention{}, fmt.Errorf("%s: the store accepted a hold, and does not tell one", s.ref)
 	}
+	if err := x.mark(ctx, s.address()); err != nil {
+		x.q.Log.Warn("a hold could not be marked as this program's, so that a person has to release it", "object", s.ref.String(), "error", err)
+	}
 	return *o.Retention, nil
 }
 
@@ -220,9 +223,9 @@ func (x *run) collect(ctx context.Context) {
 			keep[o.Key] = true
 		}
 	}
+	copied := CopiedSince(x.q.Since)
 	only := func(s timeline.Snapshot) bool {
-		m := s.Manifest
-		return m != nil && m.CopiedFrom != "" && !s.Name().CreatedAt().Before(x.q.Since) && !keep[s.Key.String()] && !x.made[s.Key]
+		return copied(s) && !keep[s.Key.String()] && !x.made[s.Key]
 	}
 	any := false
 	for _, l := range x.catalog.Timeline.Lineages {
@@ -237,6 +240,13 @@ func (x *run) collect(ctx context.Context) {
 	}
 	if err := x.remove(ctx, x.q.Collect(only)); err != nil {
 		x.warn("copies that are not needed any more were not removed: %v", err)
+	}
+}
+
+// CopiedSince says of what a collector finds whether an extension made it, as a copy, at a time or later.
+func CopiedSince(since time.Time) func(timeline.Snapshot) bool {
+	return func(s timeline.Snapshot) bool {
+		return s.Manifest != nil && s.Manifest.CopiedFrom != "" && !s.Name().CreatedAt().Before(since)
 	}
 }
 

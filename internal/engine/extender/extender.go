@@ -45,7 +45,10 @@ type Request struct {
 	Period    time.Duration // counted from each run; 0: what the bucket gives to what is written into it
 	MaxPeriod time.Duration // never further ahead; 0: immutability.MaxPeriod
 	Verify    Verify        // "": VerifyFirst
-	DryRun    bool          // only say what would be done; nothing is read whole either
+	// Release is of a cluster that is awake: nothing is prolonged, and what earlier runs held is released as soon as there
+	// is a newer backup, which is read whole before.
+	Release bool
+	DryRun  bool // only say what would be done; nothing is read whole either
 
 	// Since is from when on copies are ours to remove; zero: none is removed. Collect makes a collector
 	// of the snapshots for which only says true, by the policy that keeps nothing but the newest; nil: none.
@@ -81,6 +84,9 @@ const (
 	Left     Result = "left alone" // it is protected long enough, or needs not be
 	Planned  Result = "to extend"  // by a dry run
 	Failed   Result = "failed"
+
+	ToRelease Result = "to release" // by a dry run
+	Released  Result = "released"
 )
 
 // Object is one object that a restore needs.
@@ -114,14 +120,15 @@ type Report struct {
 	// the first end.
 	Protection immutability.Summary `json:"protection"`
 
-	Verified string          `json:"verified"` // "whole", or why not
-	Damaged  []replay.Damage `json:"damaged,omitempty"`
+	Verified string          `json:"verified"`          // "whole", or why not
+	Damaged  []replay.Damage `json:"damaged,omitempty"` // or missing
 	Warnings []string        `json:"warnings,omitempty"`
 
 	Changes    int64 `json:"changes"`    // requests that changed something in the store
 	BytesRead  int64 `json:"bytesRead"`  // of contents, to verify or to copy them
 	BytesMoved int64 `json:"bytesMoved"` // of contents that were written by us
 
+	Released  bool              `json:"released,omitempty"`  // no hold of earlier runs is left, as there is a newer backup
 	Collected *collector.Report `json:"collected,omitempty"` // own copies that were not needed any more
 }
 

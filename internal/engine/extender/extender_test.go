@@ -196,12 +196,110 @@ func TestAHoldIsSetOnceAndNeverAgain(t *testing.T) {
 	s := asleep(t, holding(), full)
 	s.Clock.Advance(3 * day)
 	r := s.extend()
-	if !r.Protection.Held || r.Changes != 2 || r.Objects[0].Way != immutability.WayHold || !r.Objects[0].Held {
+	if !r.Protection.Held || r.Changes != 4 || r.Objects[0].Way != immutability.WayHold || !r.Objects[0].Held {
 		t.Fatalf("%+v", r)
 	}
 	s.Clock.Advance(100 * day)
 	if r = s.extend(); r.Changes != 0 || !r.Protection.Protected() || r.BytesRead != 0 {
 		t.Errorf("later: %+v", r)
+	}
+}
+
+// A cluster that woke up needs no hold any more once it has a newer backup. What somebody else holds stays held.
+func TestHoldsOfRunsAreReleasedWhenThereIsSomethingNewer(t *testing.T) {
+	release := func(q *extender.Request) { q.Release = true }
+	s := asleep(t, holding(), full)
+	s.full(enginetest.FullName(5, -10), "older")
+	foreign := s.Versions(enginetest.Key(enginetest.MustName(enginetest.FullName(5, -10))))[0]
+	if err := s.SetHold(t.Context(), foreign.Version, true); err != nil {
+		t.Fatal(err)
+	}
+	s.Clock.Advance(3 * day)
+	s.extend()
+	held := func() (n int) {
+		for _, o := range s.Catalog(prefix).Objects.All() {
+			if o.Retention.Hold {
+				n++
+			}
+		}
+		return n
+	}
+	const ours = 2 // the full and its manifest
+	if held() != ours+1 {
+		t.Fatalf("%d are held", held())
+	}
+	if r := s.extend(release); r.Changes != 0 || r.Released || held() != ours+1 || !r.Protection.Held || len(r.Warnings) != 1 {
+		t.Errorf("while there is nothing newer: %+v", r)
+	}
+
+	newer := enginetest.FullName(12, 1)
+	s.full(newer, "the newer database")
+	s.Flip(s.Versions(enginetest.Key(enginetest.MustName(newer)))[0].Version, 3)
+	if r, err := s.try(s.Memory, release); !errors.Is(err, extender.ErrFellBack) || r.Released || held() != ours+1 {
+		t.Errorf("while the newer one is damaged: %v, %+v", err, r)
+	}
+	newest := enginetest.FullName(14, 2)
+	s.full(newest, "the newest database")
+	plan := s.extend(release, func(q *extender.Request) { q.DryRun = true })
+	if plan.Changes != 0 || plan.BytesRead != 0 || plan.Released || held() != ours+1 || plan.Objects[len(plan.Objects)-1].Result != extender.ToRelease {
+		t.Errorf("a dry run: %+v", plan)
+	}
+	r := s.extend(release)
+	if !r.Released || r.Changes != 2*ours || r.Verified != "whole" || r.Base != newest || held() != 1 {
+		t.Errorf("%+v, and %d are held", r, held())
+	}
+	if lock := s.locked(enginetest.Key(enginetest.MustName(full))); lock.Hold {
+		t.Errorf("what was released is locked so: %+v", lock)
+	}
+	if r = s.extend(release); !r.Released || r.Changes != 0 || r.BytesRead != 0 || held() != 1 {
+		t.Errorf("the second time: %+v", r)
+	}
+}
+
+// mortal fails after some changes.
+type mortal struct {
+	*storetest.Memory
+	left int
+}
+
+var errDead = errors.New("dead")
+
+func (m *mortal) SetHold(ctx context.Context, v store.Version, on bool) error {
+	if m.left--; m.left < 0 {
+		return errDead
+	}
+	return m.Memory.SetHold(ctx, v, on)
+}
+
+func (m *mortal) SetTag(ctx context.Context, v store.Version, key, value string) error {
+	if m.left--; m.left < 0 {
+		return errDead
+	}
+	return m.Memory.SetTag(ctx, v, key, value)
+}
+
+// A run may die between any two requests.
+func TestAReleaseThatIsInterruptedIsRunAgain(t *testing.T) {
+	for dies := 0; ; dies++ {
+		s := asleep(t, holding(), full)
+		s.Clock.Advance(3 * day)
+		s.extend()
+		s.full(enginetest.FullName(12, 1), "the newer database")
+		_, err := s.try(&mortal{s.Memory, dies}, func(q *extender.Request) { q.Release = true })
+		if err == nil {
+			if dies != 4 { // a hold and a mark, of a full and its manifest
+				t.Errorf("a release takes %d changes", dies)
+			}
+			break
+		}
+		if r := s.extend(func(q *extender.Request) { q.Release = true }); !r.Released {
+			t.Errorf("after a death at request %d: %+v", dies, r)
+		}
+		for ref, o := range s.Catalog(prefix).Objects.All() {
+			if o.Retention.Hold || o.Tags[extender.HoldTag] == "true" {
+				t.Errorf("after a death at request %d %s is held: %+v", dies, ref, o)
+			}
+		}
 	}
 }
 
@@ -292,6 +390,33 @@ func TestExpiredCopiesGoAndNothingElse(t *testing.T) {
 				t.Error("nothing can be restored")
 			}
 		})
+	}
+}
+
+// Who extends may lack the right to delete: then a collector of his own removes the same copies.
+func TestACollectorRemovesExpiredCopies(t *testing.T) {
+	s := asleep(t, copying(), full)
+	for range 6 {
+		s.Clock.Advance(3 * day)
+		s.extend(func(q *extender.Request) { q.Since = time.Time{} })
+	}
+	collects := func(since time.Duration) []string {
+		t.Helper()
+		c := collector.New(s, s, collector.Options{Prefix: prefix, Policy: extender.Copies, Only: extender.CopiedSince(enginetest.Start.Add(since)), Now: s.Clock.Now})
+		p, err := c.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Execute(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		return s.names()
+	}
+	if got := collects(10 * day); len(got) != 6 {
+		t.Errorf("of copies of an earlier sleep too, left are %q", got)
+	}
+	if got := collects(0); len(got) != 3 || got[0] != full || s.end() != 10 {
+		t.Errorf("left are %q, want the original first and what is locked", got)
 	}
 }
 
@@ -643,5 +768,22 @@ func TestAThousandDeltasAreKept(t *testing.T) {
 	r := s.extend(func(q *extender.Request) { q.Verify = extender.VerifyNever })
 	if r.Deltas != 1000 || r.Changes != 1001 || !r.Protection.Until.Equal(s.Clock.Now().Add(period)) {
 		t.Errorf("%d deltas, %d changes, %s", r.Deltas, r.Changes, r.Protection)
+	}
+}
+
+// Whoever deletes the final full once its lock has ended leaves its manifest. The run falls back, and its notice has to say so:
+// the operator takes its date for the final one's else.
+func TestAFallBackIsToldAsDamage(t *testing.T) {
+	older, newer := enginetest.FullName(10, 0), enginetest.FullName(20, 30)
+	s := asleep(t, inPlace(), older, newer)
+	s.Clock.Advance(5 * day)
+	v := s.Versions(enginetest.Key(enginetest.MustName(newer)))[0]
+	if err := s.Delete(t.Context(), store.Version{Key: v.Key, ID: v.ID}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.try(s.Memory)
+	t.Logf("base %s, protection %+v, damaged %v, warnings %q, error %v", r.Base, r.Protection, r.Damaged, r.Warnings, err)
+	if r.Base == older && len(r.Damaged) == 0 {
+		t.Errorf("%s is kept in place of %s (fell back: %t), and nothing of that is in what the notice is made of", r.Base, newer, errors.Is(err, extender.ErrFellBack))
 	}
 }

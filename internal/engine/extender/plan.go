@@ -18,6 +18,7 @@ const (
 	Manifest  Kind = "manifest"
 	Owner     Kind = "owner record"
 	Exclusion Kind = "exclusion record"
+	Held      Kind = "held" // by an earlier run, whatever it is
 )
 
 // restored reports whether a restore reads objects of the kind. The others guard the prefix: they are

@@ -35,6 +35,8 @@ type run struct {
 	accept   snapshot.Revision       // 1 once it is known that a restore would end early
 	measured map[timeline.Ref]measure
 	fellBack bool
+	// releasing: what protects is about to be taken away, so that what there is besides has to be read.
+	releasing bool
 
 	changes, bytesRead, bytesMoved atomic.Int64
 	copying                        sync.Mutex // copies are made one by one: each takes a name
@@ -47,6 +49,9 @@ func (x *run) run(ctx context.Context) error {
 	}
 	if err := x.list(ctx, catalog.TagsOfFulls); err != nil {
 		return err
+	}
+	if x.q.Release {
+		return x.release(ctx)
 	}
 	c, err := x.choose(ctx)
 	if err != nil {
@@ -149,6 +154,7 @@ func (x *run) choose(ctx context.Context) (choice, error) {
 		if errors.As(err, &loss) && x.accept == 0 {
 			x.accept, x.fellBack = 1, true
 			x.warn("%v", loss)
+			x.lost(loss)
 			continue
 		}
 		if err != nil {
@@ -160,6 +166,11 @@ func (x *run) choose(ctx context.Context) (choice, error) {
 		}
 		c.steps = decide(subjectsOf(c.steps), x.policy, x.means, x.now)
 		whole, why := mustRead(c.steps, x.q.Verify)
+		if x.q.Release {
+			if whole = x.releasing; !whole {
+				why = "no: nothing is to be released"
+			}
+		}
 		switch {
 		case x.q.DryRun && whole:
 			x.report.Verified = "no: a dry run reads nothing, and the run would"
@@ -195,6 +206,15 @@ func (x *run) condemn(ref timeline.Ref, why string) {
 	x.fellBack = true
 	x.report.Damaged = append(x.report.Damaged, replay.Damage{Object: ref.String(), Reason: why})
 	x.q.Log.Error("a backup is damaged and is not kept locked", "object", ref.String(), "reason", why)
+}
+
+// lost records what is known and cannot be restored, unless the reason for it was recorded already.
+func (x *run) lost(loss *restoreplan.LossError) {
+	if len(x.report.Damaged) > 0 {
+		return
+	}
+	x.report.Damaged = append(x.report.Damaged, replay.Damage{Object: loss.Known, Reason: loss.Error()})
+	x.q.Log.Error("a backup is damaged and is not kept locked", "object", loss.Known, "reason", loss.Error())
 }
 
 // passedOver condemns the fulls that a restore would prefer to the base if they were whole.

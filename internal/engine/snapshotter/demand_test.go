@@ -24,7 +24,7 @@ func TestAFullThatAnotherMadeNeedlessIsNotTaken(t *testing.T) {
 		n.mu.Lock()
 		n.due = why
 		n.mu.Unlock()
-		if _, err := n.takeFull(t.Context(), false, true); err != nil {
+		if _, err := n.takeFull(t.Context(), asked{demanded: true}); err != nil {
 			t.Fatal(err)
 		}
 		if got := fulls(read(t, s)) - before; got != want {

@@ -44,7 +44,7 @@ func (n *session) takeFulls(ctx context.Context) error {
 		}
 		for failures := 1; ; failures++ {
 			n.log.Info("taking a full snapshot", "reason", why)
-			_, err := n.takeFull(ctx, false, demanded)
+			_, err := n.takeFull(ctx, asked{demanded: demanded})
 			if err == nil {
 				break
 			}
@@ -62,9 +62,16 @@ func (n *session) takeFulls(ctx context.Context) error {
 	}
 }
 
+// asked is which full is asked for.
+type asked struct {
+	final    bool   // the last one before a planned stop
+	purpose  string // of a final one; empty: none in particular
+	demanded bool   // it is not taken if a full that began since was enough
+}
+
 // takeFull takes one full, after the one that is being taken, if there is any. It ends with ctx or
-// with the session. What is only demanded is not taken if a full that began since was enough.
-func (n *session) takeFull(ctx context.Context, final, demanded bool) (Taken, error) {
+// with the session.
+func (n *session) takeFull(ctx context.Context, which asked) (Taken, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(n.life, func() { cancel(ErrStopped) })()
@@ -79,10 +86,10 @@ func (n *session) takeFull(ctx context.Context, final, demanded bool) (Taken, er
 	due := n.due
 	n.due = "" // what becomes due from here on is due again
 	n.mu.Unlock()
-	if demanded && due == "" {
+	if which.demanded && due == "" {
 		return Taken{}, nil
 	}
-	t, err := n.full(ctx, final)
+	t, err := n.full(ctx, which)
 	n.note(err)
 	if err != nil {
 		if due != "" {
@@ -110,7 +117,7 @@ func (n *session) takeFull(ctx context.Context, final, demanded bool) (Taken, er
 }
 
 // full does the work of takeFull.
-func (n *session) full(ctx context.Context, final bool) (Taken, error) {
+func (n *session) full(ctx context.Context, which asked) (Taken, error) {
 	m, st, err := n.connect(ctx)
 	if err != nil {
 		return Taken{}, err
@@ -119,8 +126,8 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	if err != nil {
 		return Taken{}, err
 	}
-	if final {
-		if t := n.reusable(rev); t != nil {
+	if which.final {
+		if t := n.reusable(rev, which.purpose); t != nil {
 			return *t, nil
 		}
 	}
@@ -140,12 +147,12 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.StreamTimeout)
 	defer cancel()
-	name := snapshot.Name{Kind: snapshot.Full, Last: rev, Created: n.nextStamp(rev), Compression: n.cfg.Compression, Final: final}
+	name := snapshot.Name{Kind: snapshot.Full, Last: rev, Created: n.nextStamp(rev), Compression: n.cfg.Compression, Final: which.final}
 	manifest, err := n.stream(ctx, m, st, name)
 	if err != nil {
 		return Taken{}, fmt.Errorf("%s: %w", name, err)
 	}
-	manifest.Suspect = compared.Suspect
+	manifest.Suspect, manifest.For = compared.Suspect, which.purpose
 	if compared.HashKV != nil && compared.HashKV.Revision == manifest.LastRevision {
 		manifest.HashKV = compared.HashKV
 	} else if !n.cfg.SkipHashKV {
@@ -168,11 +175,15 @@ func (n *session) full(ctx context.Context, final bool) (Taken, error) {
 	return t, nil
 }
 
-// reusable is the newest full, if it is final and etcd is still at its revision.
-func (n *session) reusable(rev snapshot.Revision) *Taken {
+// reusable is the newest full, if it is final, was taken for the same and etcd is still at its revision. Who
+// names no purpose is served by any.
+func (n *session) reusable(rev snapshot.Revision, purpose string) *Taken {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.lastFull == nil || !n.lastFull.Key.Name.Final || n.lastFull.Manifest.LastRevision != rev {
+		return nil
+	}
+	if purpose != "" && n.lastFull.Manifest.For != purpose {
 		return nil
 	}
 	t := *n.lastFull

@@ -132,7 +132,17 @@ func (s *Snapshotter) TakeFull(ctx context.Context, final bool) (Taken, error) {
 	if err != nil {
 		return Taken{}, fmt.Errorf("take a full snapshot: %w", err)
 	}
-	return current.takeFull(ctx, final, false)
+	return current.takeFull(ctx, asked{final: final})
+}
+
+// TakeFinal is TakeFull for a final full with a purpose, at most 256 bytes, which stands in its manifest: the
+// newest full is returned only if it was taken for the same and nothing has changed since.
+func (s *Snapshotter) TakeFinal(ctx context.Context, purpose string) (Taken, error) {
+	current, err := s.session(ctx)
+	if err != nil {
+		return Taken{}, fmt.Errorf("take a final full snapshot: %w", err)
+	}
+	return current.takeFull(ctx, asked{final: true, purpose: purpose})
 }
 
 // TakeDelta uploads everything etcd holds at the time of the call, and returns the delta with

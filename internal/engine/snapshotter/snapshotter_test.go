@@ -83,6 +83,36 @@ func TestAnEmptyEtcdHasAFullAndNoDelta(t *testing.T) {
 	wantRestorable(t, e, s, last)
 }
 
+func TestAFinalFullIsGivenAgainForTheSamePurposeAlone(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(3)
+	r := start(t, config(e, s))
+	r.full(false) // it runs
+	final := func(purpose string) Taken {
+		t.Helper()
+		got, err := r.TakeFinal(t.Context(), purpose)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Key.Name.Final || got.Manifest.For != purpose {
+			t.Errorf("%s is for %q, want a final full for %q", got.Key.Name, got.Manifest.For, purpose)
+		}
+		return got
+	}
+	first := final("uid/5")
+	if again := final("uid/5"); !again.Reused || again.Key != first.Key {
+		t.Errorf("%+v, want %s again", again, first.Key)
+	}
+	if other := final("uid/7"); other.Reused || other.Key == first.Key {
+		t.Errorf("%+v for another hibernation, want another full than %s", other, first.Key)
+	}
+	e.put(1)
+	if changed := final("uid/7"); changed.Reused {
+		t.Errorf("%+v after a change, want another full", changed)
+	}
+}
+
 func TestAFinalFullIsTakenOnceUntilSomethingChanges(t *testing.T) {
 	t.Parallel()
 	e, s := newEtcd(t), memory()

@@ -137,6 +137,9 @@ func dial(cfg Config, endpoint string, l *login) (*Member, error) {
 		MinConnectTimeout: 5 * time.Second,
 	}), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.maxReceive()), grpc.MaxCallSendMsgSize(cfg.maxSend()))}
 	options = append(options, l.options()...)
+	if cfg.Pass != nil {
+		options = append(options, grpc.WithPerRPCCredentials(pass(cfg.Pass)))
+	}
 	client := func(more ...grpc.DialOption) (*clientv3.Client, error) {
 		c, err := clientv3.New(clientv3.Config{
 			Endpoints:            []string{endpoint},

@@ -41,6 +41,10 @@ type Config struct {
 	// somebody logs in, so that a changed password is used.
 	UsernameFile, PasswordFile string
 
+	// Pass is metadata that is shown with every call, for an etcd that serves those alone who have a pass. It is
+	// asked for each call, so that it may change; nil: there is none.
+	Pass func() map[string]string
+
 	// DialTimeout bounds establishing a connection, and each short question (everything but
 	// the stream and the watch). 0 means DefaultTimeout.
 	DialTimeout time.Duration

@@ -155,6 +155,7 @@ var administrative = []struct {
 	{rpctypes.ErrBadLeaderTransferee, ErrNoTransferee, "choose a voting member of this cluster"},
 	{rpctypes.ErrNoSpace, ErrNoSpace, "compact, defragment and disarm the alarm, or raise the quota"},
 	{rpctypes.ErrInvalidDowngradeTargetVersion, ErrDowngradeTarget, "name the minor version before the one that all members run, such as 3.5 for 3.6"},
+	{rpctypes.ErrClusterVersionUnavailable, ErrDowngradeTarget, "try again when the cluster has decided its version, some seconds after its start"},
 	{rpctypes.ErrWrongDowngradeVersionFormat, ErrDowngradeTarget, "write it like 3.5"},
 	{rpctypes.ErrDowngradeInProcess, ErrDowngrading, "finish it or end it first"},
 	{rpctypes.ErrCorrupt, ErrCorrupt, "see the alarm for the member; replace its data"},

@@ -27,6 +27,23 @@ func put(t *testing.T, c *clientv3.Client, key, value string) snapshot.Revision 
 	return snapshot.Revision(r.Header.Revision)
 }
 
+// versioned waits until the database has a storage version: a new etcd learns it, and raises it, a moment after it started.
+func versioned(t *testing.T, m *Member) Status {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		st, err := m.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(st.StorageVersion, "3.6") {
+			return st
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a minute after its start the storage version of etcd is %q, want 3.6", st.StorageVersion)
+		}
+	}
+}
+
 func TestAMemberTellsWhoAndWhereItIs(t *testing.T) {
 	t.Parallel()
 	e := startEtcd(t, nil)
@@ -36,15 +53,9 @@ func TestAMemberTellsWhoAndWhereItIs(t *testing.T) {
 	if err != nil || rev != want {
 		t.Fatalf("revision %d (%v), want %d", rev, err, want)
 	}
-	st, err := m.Status(t.Context())
-	for deadline := time.Now().Add(time.Minute); err == nil && !strings.HasPrefix(st.StorageVersion, "3.6") && time.Now().Before(deadline); {
-		st, err = m.Status(t.Context()) // a new etcd learns its storage version, and raises it, a moment after it started
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := versioned(t, m)
 	if st.MemberID != uint64(e.Server.MemberID()) || st.Leader != st.MemberID || st.ClusterID == 0 || st.Learner ||
-		st.Revision != want || st.DBSize == 0 || st.Version != "3.6.16" || !strings.HasPrefix(st.StorageVersion, "3.6") {
+		st.Revision != want || st.DBSize == 0 || st.Version != "3.6.16" {
 		t.Fatalf("status %+v", st)
 	}
 	lease, err := c.Grant(t.Context(), 300)
@@ -91,6 +102,7 @@ func TestTheSnapshotStreamEndsWithItsDigest(t *testing.T) {
 	t.Parallel()
 	m, c := connect(t, startEtcd(t, nil))
 	put(t, c, "a", strings.Repeat("x", 1<<20))
+	versioned(t, m)
 	body, version, err := m.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,8 @@ func Access() []rbacv1.PolicyRule {
 		// Of owners that block their objects' deletion, where the API server checks that.
 		rule(druidv1alpha1.Group, []string{"etcds/finalizers"}, "update"),
 		rule(druidv1alpha1.Group, []string{"etcdmembers"}, made...),
+		// The task that keeps the newest backup of a hibernated Etcd locked.
+		rule(druidv1alpha1.Group, []string{"etcdoperatortasks"}, made...),
 		rule(druidv1alpha1.Group, []string{"etcdmembers/status"}, "patch"),
 		rule(coordinationv1.GroupName, []string{"leases"}, append(made, "update")...),
 		rule("", []string{"configmaps", "services", "serviceaccounts"}, made...),

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/hibernation"
 	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/metrics"
 	"druid.internal/druid/internal/operator/rollout"
@@ -44,6 +45,12 @@ func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) outcome {
 	var out outcome
 	if r.relabel(ctx, o, p, &out); len(out.failures) > 0 {
 		return out
+	}
+	switch {
+	case p.Sleep.Admit:
+		r.sidecars.refuse(ctx, o, 0)
+	case p.Sleep.Refuse:
+		r.sidecars.refuse(ctx, o, hibernation.RefuseFor)
 	}
 	objects := p.Objects
 	if o.StatefulSet == nil {

@@ -24,7 +24,7 @@ func CacheOptions() cache.Options {
 	o := cache.Options{DefaultTransform: strip, ByObject: map[client.Object]cache.ByObject{}}
 	for _, kind := range []client.Object{
 		&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{},
-		&policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &coordinationv1.Lease{}, &druidv1alpha1.EtcdMember{}, &batchv1.Job{},
+		&policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &coordinationv1.Lease{}, &druidv1alpha1.EtcdMember{}, &batchv1.Job{}, &batchv1.CronJob{},
 	} {
 		o.ByObject[kind] = cache.ByObject{Label: ours}
 	}

@@ -32,6 +32,8 @@ var components = map[string]string{
 	druidv1alpha1.ComponentPeerService:         "PEER_SERVICE",
 	druidv1alpha1.ComponentConfigMap:           "CONFIGMAP",
 	druidv1alpha1.ComponentStatefulSet:         "STATEFULSET",
+	druidv1alpha1.ComponentHibernationTask:     "HIBERNATION_TASK",
+	druidv1alpha1.ComponentCollectionTask:      "COLLECTION_TASK",
 }
 
 // codeOf is the code of an error with an object; what is SYNC or DELETE.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"druid.internal/druid/internal/operator/adoption"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/health"
+	"druid.internal/druid/internal/operator/hibernation"
 	"druid.internal/druid/internal/operator/rollout"
 	"druid.internal/druid/internal/operator/volumes"
 )
@@ -83,6 +85,11 @@ type Plan struct {
 	Mode Mode
 	Why  string // the mode
 
+	// Sleep is what is done because no member is wanted, or was. Hibernation is status.hibernation as it has to
+	// be written before anything else is done; nil: there is none.
+	Sleep       hibernation.Step
+	Hibernation *druidv1alpha1.HibernationStatus
+
 	Size    rollout.ScaleStep
 	Objects []client.Object // that shall be as they are here, in this order but for those of a new cluster
 	// Joining are the names of those EtcdMembers in Objects that join a cluster that runs.
@@ -117,7 +124,7 @@ type Removal struct {
 
 // Done says that everything was carried out that the specification wants: nothing is on its way.
 func (p Plan) Done() bool {
-	return len(p.Refused) == 0 && p.Size.Done && (p.Pod.Kind == "" || p.Pod.Kind == rollout.Done) && p.Volumes.Done()
+	return len(p.Refused) == 0 && p.Size.Done && !p.Sleep.DeleteClaims && !p.Sleep.Admit && (p.Pod.Kind == "" || p.Pod.Kind == rollout.Done) && p.Volumes.Done()
 }
 
 // Waits says what has to happen before the next step; empty: nothing, or the next look does it.
@@ -144,12 +151,14 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	healthy := holds(p.Conditions, druidv1alpha1.ConditionAllMembersReady)
 	if q := o.Quiet; q != nil && q.healthy == healthy && q.backedUp == p.safe.backedUp {
 		p.Mode, p.Why, p.Size, p.schedules, p.images = q.mode, q.why, q.size, q.schedules, q.images
+		p.hibernate(o, sizeOf(o), now)
 		p.decideVolumes(o, now)
 		p.conclude(o, now)
 		return p, nil
 	}
 	p.Mode, p.Why = modeOf(o, s)
 	size := sizeOf(o)
+	p.hibernate(o, size, now)
 	p.steps(o, size, now)
 	in := input(o, s, &p)
 	p.conclude(o, now)
@@ -157,6 +166,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		return p, nil
 	}
 	if p.refuse(o, in); len(p.Refused) > 0 {
+		p.stayOpen(o)
 		return p, nil
 	}
 	in.MinAvailable = health.MinAvailable(p.Size.Replicas, healthy, p.safe.backedUp)
@@ -166,6 +176,10 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	}
 	p.choose(o, size, in, set, s.Identity())
 	p.superfluous(o, size)
+	if p.Mode != ModeTend { // which decides nothing about a hibernation
+		p.standingTasks(o)
+		p.deleteClaims(o)
+	}
 	return p, nil
 }
 
@@ -180,17 +194,17 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 		p.Size.Done = false
 		return
 	}
-	before := beforeSleep(size)
-	if before != nil {
-		p.safe.sleep = o.Snapshots[before.For].hold("the snapshot before the hibernation")
-	}
-	p.safe.sleep = cmp.Or(sharedHold(o), p.safe.sleep)
+	p.safe.sleep = p.Sleep.Hold
 	if p.Size = size.step(now, p.safe); p.Mode == ModeTend {
-		p.Size, before = size.keep(p.Why), nil
+		p.Size = size.keep(p.Why)
 	}
 	hold := p.Size.Hold
-	if s := beforeUpgrade(o, p.safe); s != nil && before == nil {
-		before, hold = s, cmp.Or(hold, o.Snapshots[s.For].hold("the snapshot before the change of etcd's image"))
+	var before *Snapshot
+	if before = beforeUpgrade(o, p.safe); size.want == 0 {
+		before = nil
+	}
+	if before != nil {
+		hold = cmp.Or(hold, o.Snapshots[before.For].hold("the snapshot before the change of etcd's image"))
 	}
 	if p.Pod = podStep(o, hold, p.safe, now); p.Pod.Kind == rollout.Wait {
 		waits := o.Observation
@@ -198,7 +212,10 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 		p.Conditions = health.Conditions(waits, p.Members, now)
 	}
 	p.decideVolumes(o, now)
-	if before != nil && o.Snapshots[before.For].due(now) {
+	switch {
+	case p.Sleep.Take != "":
+		p.Snapshot = &Snapshot{For: finalFor(o.Etcd), Final: true, Purpose: p.Sleep.Take}
+	case before != nil && o.Snapshots[before.For].due(now):
 		p.Snapshot = before
 	}
 }
@@ -215,6 +232,11 @@ func (p *Plan) rolloutWaits(o *Observed) string {
 func (p *Plan) conclude(o *Observed, now time.Time) {
 	p.Conditions = health.Merge(o.Etcd.Status.Conditions, p.Conditions)
 	p.Conditions = ownConditions(p.Conditions, o, p.schedules, p.images, now)
+	if c, applies := p.hibernated(); applies {
+		p.Conditions = druidv1alpha1.SetCondition(p.Conditions, c, metav1.NewTime(now))
+	} else if p.Mode == ModeApply || p.Mode == ModeRepair {
+		p.Conditions = slices.DeleteFunc(p.Conditions, func(c druidv1alpha1.Condition) bool { return c.Type == druidv1alpha1.ConditionHibernated })
+	}
 }
 
 // refuse finds what is not done although the specification wants it.
@@ -284,9 +306,10 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 	in := desired.Input{
 		Etcd:    e,
 		Members: step.Members, Replicas: step.Replicas, PeerTLS: step.PeerTLS, PeerCertificates: step.PeerCertificates,
-		Owner:    strings.Join([]string{o.ClusterUID, e.Namespace, e.Name, string(e.UID)}, "/"),
+		Owner:    ownerOf(o),
 		TakeOver: e.TakesOverBackups(), HostPath: s.HostPath, Token: o.NewToken, ClaimTemplate: o.keptTemplate(e),
 		Original:                       o.foreign() || o.originals(),
+		Closed:                         p.Sleep.Closed,
 		DisableServiceAccountAutomount: s.DisableAutomount,
 	}
 	in.Images, p.images = imagesFor(e, s.Images)
@@ -299,8 +322,12 @@ func (p *Plan) choose(o *Observed, size size, in desired.Input, set desired.Set,
 		set.StatefulSet.Annotations = map[string]string{}
 	}
 	set.StatefulSet.Annotations[druidv1alpha1.AnnotationAppliedBy] = identity
-	if d := backupChecksum(in); d != "" {
+	if d := backupChecksum(in.Etcd, in.Owner); d != "" {
 		set.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] = d
+	}
+	if p.Size.Replicas == 0 && o.StatefulSet != nil {
+		// What lets members stop was decided from this version, and from no older one than there is.
+		set.StatefulSet.ResourceVersion = o.StatefulSet.ResourceVersion
 	}
 	asleep := p.Size.Replicas == 0 && len(o.Pods) == 0
 	for _, object := range set.InOrder() {
@@ -333,18 +360,23 @@ func (p *Plan) choose(o *Observed, size size, in desired.Input, set desired.Set,
 }
 
 // backupChecksum is a digest of where the backups go and in whose name, empty without any.
-func backupChecksum(in desired.Input) string {
-	if !in.Etcd.BackupsEnabled() {
+func backupChecksum(e *druidv1alpha1.Etcd, owner string) string {
+	if !e.BackupsEnabled() {
 		return ""
 	}
-	where := *in.Etcd.Spec.Backup.Store
-	where.Immutability = nil
+	where := *e.Spec.Backup.Store
+	where.Immutability, where.Roles = nil, nil
 	store, err := json.Marshal(where)
 	if err != nil {
 		return "" // not of a struct of texts
 	}
-	sum := sha256.Sum256(fmt.Appendf(store, " %q %t", in.Owner, in.TakeOver))
+	sum := sha256.Sum256(fmt.Appendf(store, " %q %t", owner, e.TakesOverBackups()))
 	return hex.EncodeToString(sum[:8])
+}
+
+// ownerOf is in whose name the backups are made.
+func ownerOf(o *Observed) string {
+	return desired.Owner(o.ClusterUID, o.Etcd)
 }
 
 // configuration is a digest of what the sidecars read while they run.

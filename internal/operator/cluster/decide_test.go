@@ -143,7 +143,7 @@ func TestAMemberThatLeavesIsForgottenWhenEtcdDoesNotListIt(t *testing.T) {
 }
 
 func TestASleepingClusterKeepsWhatItNeedsToWake(t *testing.T) {
-	o := running(t, 3, wants(0))
+	o := running(t, 3, wants(0), refusing)
 	p := mustDecide(t, o, testSettings)
 	if p.Size.Replicas != 3 || p.Snapshot == nil || !p.Snapshot.Final || !strings.Contains(p.Waits(), "snapshot") {
 		t.Fatalf("before: %+v, snapshot %+v, want a final snapshot first", p.Size, p.Snapshot)
@@ -161,11 +161,12 @@ func TestASleepingClusterKeepsWhatItNeedsToWake(t *testing.T) {
 	if p = mustDecide(t, o, testSettings); p.Size.Replicas != 3 || p.Snapshot == nil {
 		t.Errorf("some time after it failed: %+v, snapshot %+v, want another one", p.Size, p.Snapshot)
 	}
-	o.Snapshots = map[string]SnapshotState{of: {Done: true}}
+	o.Snapshots = map[string]SnapshotState{of: {Done: true, Ended: ago(time.Minute).Time, Final: &druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 1000, VerifiedAt: ago(time.Minute)}}}
 	p = mustDecide(t, o, testSettings)
-	if p.Size.Replicas != 0 || p.Size.Members != 3 || len(p.Remove) != 0 {
-		t.Fatalf("falling asleep: %+v, removals %d", p.Size, len(p.Remove))
+	if p.Size.Replicas != 0 || p.Size.Members != 3 || len(p.Remove) != 0 || p.Hibernation == nil || p.Hibernation.FinalSnapshot.Name != "Full-9" {
+		t.Fatalf("falling asleep: %+v, removals %d, known %+v", p.Size, len(p.Remove), p.Hibernation)
 	}
+	o.Etcd.Status.Hibernation, o.Snapshots = p.Hibernation, nil
 	*o.StatefulSet.Spec.Replicas = 0
 	if p = mustDecide(t, o, testSettings); p.Done() || !strings.Contains(p.Waits(), "main-0, main-1, main-2 to end") {
 		t.Errorf("while its pods end: done %t, waits for %q", p.Done(), p.Waits())
@@ -188,7 +189,7 @@ func TestASleepingClusterKeepsWhatItNeedsToWake(t *testing.T) {
 		t.Errorf("asleep: %v, done %t", changes(o, p), p.Done())
 	}
 	wants(1)(o)
-	if p = mustDecide(t, o, testSettings); p.Size.Replicas != 3 || len(p.Joining) != 0 {
+	if p = mustDecide(t, o, testSettings); p.Size.Replicas != 3 || len(p.Joining) != 0 || p.Hibernation == nil || p.Hibernation.AwakeSince == nil {
 		t.Errorf("woken with 1 wanted: %+v, joining %v, want as many as fell asleep", p.Size, p.Joining)
 	}
 }
@@ -306,12 +307,12 @@ func TestAPeriodThatLeavesBackupsWithoutALockIsRefused(t *testing.T) {
 }
 
 func TestTheBucketsOwnLocksAreNoChangeOfThePods(t *testing.T) {
-	store := func(i *druidv1alpha1.ImmutabilitySpec) desired.Input {
+	store := func(i *druidv1alpha1.ImmutabilitySpec) *druidv1alpha1.Etcd {
 		o := running(t, 3)
 		o.Etcd.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Container: ptr("backups"), Prefix: "p", Provider: ptr(druidv1alpha1.StorageProvider("aws")), Immutability: i}
-		return desired.Input{Etcd: o.Etcd}
+		return o.Etcd
 	}
-	if a, b := backupChecksum(store(nil)), backupChecksum(store(&druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionBucket})); a != b || a == "" {
+	if a, b := backupChecksum(store(nil), "we"), backupChecksum(store(&druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionBucket}), "we"); a != b || a == "" {
 		t.Errorf("the digests are %q and %q, want the same", a, b)
 	}
 }

@@ -33,6 +33,9 @@ var (
 	// Snapshots are excluded, and included again, by etcdbrctl.
 	SnapshotExcluded = Event{"SnapshotExcluded", corev1.EventTypeWarning, "Observe", "restores leave a snapshot out, because somebody excluded it"}
 	SnapshotIncluded = Event{"SnapshotIncluded", corev1.EventTypeNormal, "Observe", "a snapshot that was excluded is used again, or is gone"}
+	Hibernating      = Event{"Hibernating", corev1.EventTypeNormal, "Hibernate", "a step of a hibernation, or of waking up; the message says which"}
+	HibernationHeld  = Event{"HibernationHeld", corev1.EventTypeWarning, "Hibernate", "the members go on although none is wanted: what they have is not safe yet; the message says what to do"}
+	ProtectionEnds   = Event{"ProtectionEnds", corev1.EventTypeWarning, "Observe", "the final snapshot of a hibernated Etcd is not protected, or soon will not be; the message says until when and why"}
 	Deleting         = Event{"Deleting", corev1.EventTypeNormal, "Delete", "the objects of the Etcd are deleted; its volumes and backups stay"}
 )
 
@@ -40,7 +43,7 @@ var (
 func Events() []Event {
 	return []Event{
 		Applied, ApplyFailed, Refused, ChangeUndone, ImagesReplaced, ScheduleInvalid, Scaling, PodReplaced, VolumesGrow, VolumeReplaced, PodRestarted, TakingOver, SecretsKept, BackupTampered,
-		SnapshotExcluded, SnapshotIncluded, Deleting,
+		SnapshotExcluded, SnapshotIncluded, Hibernating, HibernationHeld, ProtectionEnds, Deleting,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -90,6 +91,16 @@ func (r *Reconciler) observe(ctx context.Context, e *druidv1alpha1.Etcd) (*Obser
 	if c, ok := o.Live[Key{"ConfigMap", e.ConfigMapName()}].(*corev1.ConfigMap); ok {
 		o.ConfigMap = c
 	}
+	for _, name := range []string{e.HibernationTaskName(), e.CollectionTaskName()} {
+		if t, there := o.Live[Key{druidv1alpha1.KindEtcdOperatorTask, name}]; there && !metav1.IsControlledBy(t, e) {
+			delete(o.Live, Key{druidv1alpha1.KindEtcdOperatorTask, name}) // somebody else's of that name is none
+		}
+	}
+	if t, ok := o.Live[Key{druidv1alpha1.KindEtcdOperatorTask, e.HibernationTaskName()}].(*druidv1alpha1.EtcdOperatorTask); ok {
+		if err := r.extensions(ctx, o, t); err != nil {
+			return nil, err
+		}
+	}
 	var (
 		leases  coordinationv1.LeaseList
 		members druidv1alpha1.EtcdMemberList
@@ -130,6 +141,22 @@ func (r *Reconciler) observe(ctx context.Context, e *druidv1alpha1.Etcd) (*Obser
 	return o, nil
 }
 
+// extensions reads the pods of the task that prolongs locks.
+func (r *Reconciler) extensions(ctx context.Context, o *Observed, t *druidv1alpha1.EtcdOperatorTask) error {
+	o.Extension = t
+	var pods corev1.PodList
+	err := r.cache.List(ctx, &pods, client.InNamespace(t.Namespace), client.MatchingFields{partOf: druidv1alpha1.LabelValue(t.Name)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list the pods of the EtcdOperatorTask %s: %w", t.Name, err)
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.Labels[druidv1alpha1.LabelComponent] == druidv1alpha1.ComponentExtensionJob {
+			o.ExtensionPods = append(o.ExtensionPods, *p)
+		}
+	}
+	return nil
+}
+
 // wanted is an object that is read by its name.
 type wanted struct {
 	kind, name string
@@ -147,6 +174,8 @@ func named(e *druidv1alpha1.Etcd) []wanted {
 		{"ServiceAccount", e.ServiceAccountName(), &corev1.ServiceAccount{}},
 		{"Role", e.RoleName(), &rbacv1.Role{}},
 		{"RoleBinding", e.RoleBindingName(), &rbacv1.RoleBinding{}},
+		{druidv1alpha1.KindEtcdOperatorTask, e.HibernationTaskName(), &druidv1alpha1.EtcdOperatorTask{}},
+		{druidv1alpha1.KindEtcdOperatorTask, e.CollectionTaskName(), &druidv1alpha1.EtcdOperatorTask{}},
 	}
 }
 

@@ -30,7 +30,7 @@ func (a httpAsker) etcds(ctx context.Context, e *druidv1alpha1.Etcd) (member.Con
 	if t == nil {
 		return cfg, nil
 	}
-	pool, err := a.authorities(ctx, e, t)
+	pool, err := a.dials().Authorities(ctx, e, t)
 	if err != nil {
 		return cfg, err
 	}
@@ -38,11 +38,11 @@ func (a httpAsker) etcds(ctx context.Context, e *druidv1alpha1.Etcd) (member.Con
 	if t.ClientTLSSecretRef == nil {
 		return cfg, nil
 	}
-	cert, err := a.key(ctx, e, t.ClientTLSSecretRef.Name, corev1.TLSCertKey)
+	cert, err := a.dials().Key(ctx, e, t.ClientTLSSecretRef.Name, corev1.TLSCertKey)
 	if err != nil {
 		return cfg, err
 	}
-	key, err := a.key(ctx, e, t.ClientTLSSecretRef.Name, corev1.TLSPrivateKeyKey)
+	key, err := a.dials().Key(ctx, e, t.ClientTLSSecretRef.Name, corev1.TLSPrivateKeyKey)
 	if err != nil {
 		return cfg, err
 	}
@@ -130,7 +130,7 @@ func (a httpAsker) full(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev
 	}
 	if b := e.Spec.Backup.TLS; b != nil {
 		var err error
-		if t.RootCAs, err = a.authorities(ctx, e, b); err != nil {
+		if t.RootCAs, err = a.dials().Authorities(ctx, e, b); err != nil {
 			return err
 		}
 		scheme = "https"

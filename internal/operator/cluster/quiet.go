@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"encoding/json"
 	"hash/fnv"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/rollout"
 )
 
@@ -53,6 +55,10 @@ func fingerprint(o *Observed) uint64 {
 	}
 	if r := e.Status.LastKnownRevision; r == nil || o.replicas() == 0 {
 		put("revision", strconv.FormatInt(known(e), 10))
+	}
+	if h := health.Hibernation(o.Observation); h != nil {
+		text, _ := json.Marshal(h) // of a struct of texts and times there is no error
+		put(string(text), strconv.FormatBool(newFull(o, h)))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(o.Live), func(a, b Key) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) }) {
 		object := o.Live[key]

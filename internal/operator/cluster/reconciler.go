@@ -45,6 +45,7 @@ type Reconciler struct {
 	client   client.Client
 	cache    client.Reader // what it gives belongs to everybody
 	live     client.Reader // asks the API server
+	cluster  *kube.Cluster
 	applier  *kube.Applier
 	recorder events.EventRecorder
 	sidecars asker
@@ -54,11 +55,10 @@ type Reconciler struct {
 	configs   *configurations
 	logger    *slog.Logger
 
-	mu      sync.Mutex
-	cluster string                  // uid of the namespace kube-system, once it is known
-	tokens  map[types.UID]time.Time // when the Secret was seen last, by Etcd
-	claims  map[types.UID]claimNews
-	quiet   map[types.UID]Quiet
+	mu     sync.Mutex
+	tokens map[types.UID]time.Time // when the Secret was seen last, by Etcd
+	claims map[types.UID]claimNews
+	quiet  map[types.UID]Quiet
 }
 
 // Reconcile looks at one Etcd.
@@ -89,6 +89,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		out.fail(codeDecide, err)
 	case p.Mode != ModeWatch:
 		if err := r.finalizer(ctx, e); err != nil {
+			return reconcile.Result{}, err
+		}
+		if err := r.writeDown(ctx, e, p.Hibernation); err != nil {
 			return reconcile.Result{}, err
 		}
 		out = r.apply(ctx, o, p)
@@ -154,7 +157,7 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 		return nil, err
 	}
 	o.Configured = r.configs.read(e, o.ConfigMap)
-	if o.ClusterUID, err = r.clusterUID(ctx); err != nil {
+	if o.ClusterUID, err = r.cluster.UID(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.claimEvents(ctx, o); err != nil {
@@ -172,6 +175,9 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 		o.Quiet = &q
 		return o, nil
 	}
+	if sizeOf(o).want > 0 {
+		r.snapshots.drop(e.UID, finalFor(e))
+	}
 	o.Snapshots = r.snapshots.of(e)
 	if err := r.token(ctx, o); err != nil {
 		return nil, err
@@ -185,7 +191,7 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 			return nil, err
 		}
 	}
-	if s.asks() || len(outdated(o)) > 0 || o.foreign() || volumesAsk {
+	if s.asks() || len(outdated(o)) > 0 || o.foreign() || volumesAsk || fallsAsleep(o, r.now()) {
 		o.Asked = true
 		o.Sidecars = r.sidecars.ask(ctx, o)
 	}
@@ -213,24 +219,6 @@ func (r *Reconciler) remember(o *Observed, p Plan, out outcome) {
 	} else {
 		delete(r.quiet, o.Etcd.UID)
 	}
-}
-
-// clusterUID is the uid of the namespace kube-system, which never changes.
-func (r *Reconciler) clusterUID(ctx context.Context) (string, error) {
-	r.mu.Lock()
-	known := r.cluster
-	r.mu.Unlock()
-	if known != "" {
-		return known, nil
-	}
-	var ns corev1.Namespace
-	if err := r.live.Get(ctx, types.NamespacedName{Name: "kube-system"}, &ns); err != nil {
-		return "", fmt.Errorf("read the namespace kube-system, whose uid stands for the cluster: %w", err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cluster = string(ns.UID)
-	return r.cluster, nil
 }
 
 // tokenBytes is how long a token is before it is written in hexadecimal digits.
@@ -279,14 +267,14 @@ func (r *Reconciler) unmounted(o *Observed) bool {
 	})
 }
 
-// missingSecrets finds Secrets that the specification names and that are not there, or have not got the
-// keys that they must have, while a pod does not get ready on its node.
+// missingSecrets finds Secrets that members need and that are not there, or have not got the keys that they
+// must have, while a pod does not get ready on its node. Those of roles are looked for by their tasks.
 func (r *Reconciler) missingSecrets(ctx context.Context, o *Observed) error {
 	if !r.unready(o) {
 		return nil
 	}
 	read := map[string]*corev1.Secret{}
-	for _, use := range o.Etcd.Secrets() {
+	for _, use := range o.Etcd.MemberSecrets() {
 		secret, known := read[use.Name]
 		if !known {
 			var err error
@@ -415,7 +403,7 @@ func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome,
 			r.event(e, c.kind, now.Message)
 		}
 	}
-	for _, n := range backupNews(e.Status.Backup, s.Backup) {
+	for _, n := range append(hibernationNews(e.Status.Conditions, s.Conditions), backupNews(e.Status.Backup, s.Backup)...) {
 		r.event(e, n.kind, n.note)
 	}
 }

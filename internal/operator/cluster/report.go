@@ -23,6 +23,9 @@ func statusOf(o *Observed, p Plan, out outcome, run string, now time.Time) druid
 	e := o.Etcd
 	s := *e.Status.DeepCopy()
 	s.Conditions = p.Conditions
+	if out.set && e.Spec.Replicas > 0 {
+		s.Conditions = health.TemplateChanged(p.Conditions, e.Status.Conditions, now)
+	}
 	s.MemberRefs = refs(o)
 	s.LastKnownRevision = revision(o)
 	s.Replicas, s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas, s.Etcd = 0, 0, 0, 0, nil
@@ -39,11 +42,24 @@ func statusOf(o *Observed, p Plan, out outcome, run string, now time.Time) druid
 	selector := labels.SelectorFromSet(e.MemberPodLabels()).String()
 	s.Selector = &selector
 	s.PeerUrlTLSEnabled = peerTLS(o)
-	s.Backup = health.Backup(o.Observation)
+	if found := health.Backup(o.Observation); found != nil {
+		s.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: *found, Identities: identities(e, p)}
+	} else {
+		s.Backup = nil
+	}
+	s.Hibernation = p.Hibernation
 	s.BootstrapWithExistingCluster = joined(s, e)
 	report(&s, e, p, out, run, now)
 	forFormerReaders(&s, o, p)
 	return s
+}
+
+// identities is how far they are apart. What is not applied, or refused, changes nothing.
+func identities(e *druidv1alpha1.Etcd, p Plan) druidv1alpha1.BackupIdentities {
+	if b := e.Status.Backup; b != nil && b.Identities != "" && (p.Mode == ModeWatch || p.Mode == ModeTend || len(p.Refused) > 0) {
+		return b.Identities
+	}
+	return e.Identities()
 }
 
 // forFormerReaders writes what is deprecated: for readers, not for us.
@@ -187,12 +203,12 @@ func peerTLS(o *Observed) *bool {
 }
 
 // backupNews are events about what a look through the bucket found that the one before had not.
-func backupNews(before, now *druidv1alpha1.BackupStatus) (all []news) {
+func backupNews(before, now *druidv1alpha1.EtcdBackupStatus) (all []news) {
 	if now == nil {
 		return nil
 	}
 	if before == nil {
-		before = &druidv1alpha1.BackupStatus{}
+		before = &druidv1alpha1.EtcdBackupStatus{}
 	}
 	for _, f := range now.TamperFindings {
 		if !slices.Contains(before.TamperFindings, f) {
@@ -230,6 +246,21 @@ func (r *Reconciler) write(ctx context.Context, e *druidv1alpha1.Etcd, s druidv1
 	if err := r.client.Status().Patch(ctx, next, client.MergeFrom(was), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
+	return nil
+}
+
+// writeDown writes what is known of a hibernation before anything is done that depends on it: whoever comes after an
+// operator that dies decides by that.
+func (r *Reconciler) writeDown(ctx context.Context, e *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) error {
+	if equality.Semantic.DeepEqual(e.Status.Hibernation, h) {
+		return nil
+	}
+	s := *e.Status.DeepCopy()
+	s.Hibernation = h
+	if err := r.write(ctx, e, s); err != nil {
+		return fmt.Errorf("write down what is known of the hibernation: %w", err)
+	}
+	r.log(ctx).Info("what is known of the hibernation was written down", "namespace", e.Namespace, "etcd", e.Name, "hibernation", h)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/rollout"
@@ -114,7 +115,7 @@ func TestTheNewestLookThroughTheBucketIsTold(t *testing.T) {
 		return func(o *Observed) { o.Members[member].Status.Snapshots = &druidv1alpha1.MemberSnapshots{Bucket: b} }
 	}
 	before := func(b *druidv1alpha1.BackupStatus) func(*Observed) {
-		return func(o *Observed) { o.Etcd.Status.Backup = b }
+		return func(o *Observed) { o.Etcd.Status.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: *b} }
 	}
 	for phrase, c := range map[string]struct {
 		changes []func(*Observed)
@@ -128,8 +129,54 @@ func TestTheNewestLookThroughTheBucketIsTold(t *testing.T) {
 		"without a store":                   {[]func(*Observed){before(at(3)), func(o *Observed) { o.Etcd.Spec.Backup.Store = nil }}, nil},
 	} {
 		o := running(t, 3, c.changes...)
-		if got := statusOf(o, Plan{Mode: ModeApply}, outcome{}, "run", testNow).Backup; !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %+v, want %+v", phrase, got, c.want)
+		var want *druidv1alpha1.EtcdBackupStatus
+		if c.want != nil {
+			want = &druidv1alpha1.EtcdBackupStatus{BackupStatus: *c.want, Identities: "shared"}
+		}
+		if got := statusOf(o, Plan{Mode: ModeApply}, outcome{}, "run", testNow).Backup; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", phrase, got, want)
+		}
+	}
+}
+
+func TestTheStatusSaysHowFarIdentitiesAreApart(t *testing.T) {
+	secret := &corev1.SecretReference{Name: "other"}
+	for phrase, c := range map[string]struct {
+		roles *druidv1alpha1.StoreRoles
+		want  druidv1alpha1.BackupIdentities
+	}{
+		"no roles":         {nil, "shared"},
+		"a collector":      {&druidv1alpha1.StoreRoles{CollectorSecretRef: secret}, "partly"},
+		"an extender":      {&druidv1alpha1.StoreRoles{ExtenderSecretRef: secret}, "partly"},
+		"both":             {&druidv1alpha1.StoreRoles{CollectorSecretRef: secret, ExtenderSecretRef: &corev1.SecretReference{Name: "third"}}, "separate"},
+		"roles of no name": {&druidv1alpha1.StoreRoles{CollectorSecretRef: &corev1.SecretReference{}}, "shared"},
+	} {
+		o := running(t, 1, func(o *Observed) {
+			o.Etcd.Spec.Backup.Store.Roles = c.roles
+			o.Members[0].Status.Snapshots = &druidv1alpha1.MemberSnapshots{Bucket: &druidv1alpha1.BackupStatus{LookedAt: ago(0)}}
+		})
+		if got := statusOf(o, Plan{Mode: ModeApply}, outcome{}, "run", testNow).Backup.Identities; got != c.want {
+			t.Errorf("%s: %q, want %q", phrase, got, c.want)
+		}
+	}
+}
+
+// As long as the specification is not applied the members' credentials do what they did.
+func TestIdentitiesThatAreNotAppliedAreNotTold(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		plan Plan
+		want druidv1alpha1.BackupIdentities
+	}{
+		"it is applied":      {Plan{Mode: ModeApply}, "partly"},
+		"it is only tended":  {Plan{Mode: ModeTend}, "shared"},
+		"it is only watched": {Plan{Mode: ModeWatch}, "shared"},
+		"it is refused":      {Plan{Mode: ModeApply, Refused: []string{"no"}}, "shared"},
+	} {
+		o := running(t, 1, collector, func(o *Observed) {
+			o.Etcd.Status.Backup = &druidv1alpha1.EtcdBackupStatus{Identities: "shared"}
+		})
+		if got := statusOf(o, c.plan, outcome{}, "run", testNow).Backup.Identities; got != c.want {
+			t.Errorf("%s: %q, want %q", phrase, got, c.want)
 		}
 	}
 }
@@ -137,13 +184,13 @@ func TestTheNewestLookThroughTheBucketIsTold(t *testing.T) {
 func TestWhatIsNewInTheBucketIsAnEvent(t *testing.T) {
 	marker := druidv1alpha1.TamperFinding{Code: "marker", Message: "Full-1 has a delete marker"}
 	foreign := druidv1alpha1.TamperFinding{Code: "foreign", Message: "what is this"}
-	b := func(findings []druidv1alpha1.TamperFinding, excluded ...string) *druidv1alpha1.BackupStatus {
-		return &druidv1alpha1.BackupStatus{TamperFindings: findings, ExcludedSnapshots: excluded, ExcludedSnapshotsCount: int32(len(excluded))}
+	b := func(findings []druidv1alpha1.TamperFinding, excluded ...string) *druidv1alpha1.EtcdBackupStatus {
+		return &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{TamperFindings: findings, ExcludedSnapshots: excluded, ExcludedSnapshotsCount: int32(len(excluded))}}
 	}
 	many := b(nil, "Full-2")
 	many.ExcludedSnapshotsCount = 11
 	for phrase, c := range map[string]struct {
-		before, now *druidv1alpha1.BackupStatus
+		before, now *druidv1alpha1.EtcdBackupStatus
 		want        []string
 	}{
 		"nothing":             {nil, nil, nil},
@@ -159,6 +206,67 @@ func TestWhatIsNewInTheBucketIsAnEvent(t *testing.T) {
 			got = append(got, n.kind.Reason+" "+n.note)
 		}
 		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %q, want %q", phrase, got, c.want)
+		}
+	}
+}
+
+// What was observed before the StatefulSet was changed says nothing of pods of the newest template.
+func TestAChangedStatefulSetHasNoUpdatedPodsYet(t *testing.T) {
+	o := running(t, 3)
+	p := mustDecide(t, o, testSettings)
+	if c := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionAllMembersUpdated); c.Status != druidv1alpha1.ConditionTrue {
+		t.Fatalf("the cluster is not updated to begin with: %s", c.Message)
+	}
+	updated := func(out outcome, at time.Time) *druidv1alpha1.Condition {
+		o.Etcd.Status = statusOf(o, p, out, "run", at)
+		return druidv1alpha1.FindCondition(o.Etcd.Status.Conditions, druidv1alpha1.ConditionAllMembersUpdated)
+	}
+	if c := updated(outcome{changed: true}, testNow); c.Status != druidv1alpha1.ConditionTrue {
+		t.Errorf("after another object was changed: %s %s", c.Status, c.Message)
+	}
+	changed := testNow.Add(time.Minute)
+	if c := updated(outcome{changed: true, set: true}, changed); c.Status != druidv1alpha1.ConditionFalse || !c.LastTransitionTime.Time.Equal(changed) {
+		t.Errorf("after the StatefulSet was changed: %s since %s: %s", c.Status, c.LastTransitionTime, c.Message)
+	}
+	if c := updated(outcome{changed: true, set: true}, changed.Add(time.Minute)); !c.LastTransitionTime.Time.Equal(changed) {
+		t.Errorf("changed once more it is %s since %s, want %s", c.Status, c.LastTransitionTime, changed)
+	}
+	o.Etcd.Spec.Replicas = 0
+	if c := updated(outcome{changed: true, set: true}, changed); c.Status != druidv1alpha1.ConditionTrue {
+		t.Errorf("of a cluster that goes to sleep: %s %s", c.Status, c.Message)
+	}
+}
+
+func TestStepsOfAHibernationAreToldOnce(t *testing.T) {
+	condition := func(of druidv1alpha1.ConditionType, status druidv1alpha1.ConditionStatus, reason, message string) []druidv1alpha1.Condition {
+		return []druidv1alpha1.Condition{{Type: of, Status: status, Reason: reason, Message: message}}
+	}
+	step := func(reason, message string) []druidv1alpha1.Condition {
+		return condition(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionFalse, reason, message)
+	}
+	protected := func(status druidv1alpha1.ConditionStatus, reason string) []druidv1alpha1.Condition {
+		return condition(druidv1alpha1.ConditionHibernationBackupProtected, status, reason, "until then")
+	}
+	for phrase, c := range map[string]struct {
+		before, now []druidv1alpha1.Condition
+		want        string
+	}{
+		"awake":                    {nil, nil, ""},
+		"the first step":           {nil, step("TakingFinalSnapshot", "a"), "Hibernating"},
+		"the same, said otherwise": {step("TakingFinalSnapshot", "a"), step("TakingFinalSnapshot", "b"), ""},
+		"it is blocked":            {step("TakingFinalSnapshot", "a"), step("FinalSnapshotFailed", "b"), "HibernationHeld"},
+		"the store is another":     {nil, step("StoreChanged", "a"), "HibernationHeld"},
+		"the lock is about to end": {protected("True", "FinalSnapshotProtected"), protected("False", "ProtectionEnds"), "ProtectionEnds"},
+		"it has ended":             {protected("False", "ProtectionEnds"), protected("False", "ProtectionEnded"), "ProtectionEnds"},
+		"it is prolonged":          {protected("False", "ProtectionEnds"), protected("True", "FinalSnapshotProtected"), ""},
+		"nobody knows":             {nil, protected("Unknown", "FinalSnapshotDateNotKnown"), ""},
+	} {
+		got := ""
+		for _, n := range hibernationNews(c.before, c.now) {
+			got += n.kind.Reason
+		}
+		if got != c.want {
 			t.Errorf("%s: %q, want %q", phrase, got, c.want)
 		}
 	}

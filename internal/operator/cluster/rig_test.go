@@ -122,7 +122,7 @@ func (o *Observed) join(i int, leader bool) {
 		Spec:       corev1.PersistentVolumeClaimSpec{Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Gi")}}},
 		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	})
-	o.Sidecars[i] = agentapi.Member{Name: e.MemberName(i), ID: id(i), ClusterID: "00000000000000c1", Etcd: &agentapi.Etcd{Version: "3.6.16", Revision: 1000}}
+	o.Sidecars[i] = agentapi.Member{Name: e.MemberName(i), ID: id(i), ClusterID: "00000000000000c1", Refusal: &agentapi.Refusal{}, Etcd: &agentapi.Etcd{Version: "3.6.16", Revision: 1000}}
 	o.elect()
 }
 

@@ -68,6 +68,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		client:     mgr.GetClient(),
 		cache:      mgr.GetClient(),
 		live:       mgr.GetAPIReader(),
+		cluster:    kube.NewCluster(mgr.GetAPIReader()),
 		applier:    kube.NewApplier(mgr.GetClient(), mgr.GetAPIReader()),
 		recorder:   mgr.GetEventRecorder("etcd-druid"),
 		sidecars:   sidecars,
@@ -92,6 +93,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 	b = b.Watches(&appsv1.StatefulSet{}, owner).
 		Watches(&coordinationv1.Lease{}, owner, builder.WithPredicates(leaseTells(r.settings.Thresholds.Unknown))).
 		Watches(&druidv1alpha1.EtcdMember{}, owner, builder.WithPredicates(memberTells())).
+		Watches(&druidv1alpha1.EtcdOperatorTask{}, owner).
 		Watches(&corev1.Pod{}, label).
 		Watches(&corev1.PersistentVolumeClaim{}, label).
 		WatchesRawSource(source.Channel(snapshots.told, &handler.EnqueueRequestForObject{}))

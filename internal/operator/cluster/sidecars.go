@@ -2,30 +2,26 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/sidecars"
 )
 
 // asker asks the sidecars of a cluster what they know of their members. Who does not answer in time is
 // left out.
 type asker interface {
 	ask(ctx context.Context, o *Observed) map[int]agentapi.Member
+	// refuse has members refuse clients for so long, or admit them with 0. Whether they do is seen with the next look.
+	refuse(ctx context.Context, o *Observed, d time.Duration)
 }
 
 // askTimeout is for all sidecars of a cluster together.
@@ -57,6 +53,24 @@ func (a httpAsker) ask(ctx context.Context, o *Observed) map[int]agentapi.Member
 		return memberOf(ctx, dial, pod, o.Etcd.PeerHost(n))
 	}
 	var mu sync.Mutex
+	each(o, func(pod *corev1.Pod, n int) {
+		m, err := askPod(pod, n)
+		if err == nil && m.Name != o.Etcd.MemberName(n) {
+			err = fmt.Errorf("that of %q answers", m.Name) // the address belongs to another pod since
+		}
+		if err != nil {
+			a.log.Info("a member did not answer", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		answers[n] = m
+	})
+	return answers
+}
+
+// each calls do for every pod that can be asked, at the same time, and waits.
+func each(o *Observed, do func(pod *corev1.Pod, n int)) {
 	var all sync.WaitGroup
 	for i := range o.Pods {
 		pod := &o.Pods[i]
@@ -64,22 +78,37 @@ func (a httpAsker) ask(ctx context.Context, o *Observed) map[int]agentapi.Member
 		if pod.Status.PodIP == "" || pod.DeletionTimestamp != nil || !everRan(pod) {
 			continue
 		}
-		all.Go(func() {
-			m, err := askPod(pod, n)
-			if err == nil && m.Name != o.Etcd.MemberName(n) {
-				err = fmt.Errorf("that of %q answers", m.Name) // the address belongs to another pod since
-			}
-			if err != nil {
-				a.log.Info("a member did not answer", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			answers[n] = m
-		})
+		all.Go(func() { do(pod, n) })
 	}
 	all.Wait()
-	return answers
+}
+
+// refuse asks those that just answered as members of this cluster, and know how: what is behind an address is known to be
+// the one that is meant.
+func (a httpAsker) refuse(ctx context.Context, o *Observed, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	dial, err := a.dialer(ctx, o.Etcd)
+	if err != nil {
+		a.log.Warn("the sidecars cannot be asked", "namespace", o.Etcd.Namespace, "etcd", o.Etcd.Name, "error", err)
+		return
+	}
+	each(o, func(pod *corev1.Pod, n int) {
+		if m := o.Sidecars[n]; m.Refusal == nil || m.Refusal.Impossible != "" {
+			return
+		}
+		log := a.log.With("namespace", pod.Namespace, "pod", pod.Name, "refuse", d.String())
+		c, err := dial(ctx, pod, o.Etcd.PeerHost(n))
+		if err == nil {
+			defer c.Close()
+			_, err = c.Refuse(ctx, d)
+		}
+		if err != nil {
+			log.Warn("a member was not told how to treat clients", "error", err)
+			return
+		}
+		log.Info("a member was told how to treat clients")
+	})
 }
 
 func memberOf(ctx context.Context, dial dialer, pod *corev1.Pod, host string) (agentapi.Member, error) {
@@ -91,85 +120,13 @@ func memberOf(ctx context.Context, dial dialer, pod *corev1.Pod, host string) (a
 	return c.Member(ctx)
 }
 
-// dialer makes a client for the sidecar of a pod, whose certificate is for the host. Port and TLS are those
-// with which the pod was made: while they change, some pods have the former ones.
-type dialer func(ctx context.Context, pod *corev1.Pod, host string) (*agentapi.Client, error)
+// dialer makes a client for the sidecar of a pod.
+type dialer = sidecars.Dial
 
 func (a httpAsker) dialer(ctx context.Context, e *druidv1alpha1.Etcd) (dialer, error) {
-	content, err := a.key(ctx, e, e.TokenSecretName(), desired.TokenKey)
-	if err != nil {
-		return nil, err
-	}
-	first, _, _ := strings.Cut(strings.TrimSpace(string(content)), "\n")
-	token := strings.TrimSpace(first)
-	return func(ctx context.Context, pod *corev1.Pod, host string) (*agentapi.Client, error) {
-		sidecar, ok := desired.SidecarOf(pod.Spec)
-		if !ok {
-			return nil, fmt.Errorf("the pod %s has no sidecar", pod.Name)
-		}
-		scheme := "http"
-		var authorities *x509.CertPool
-		if sidecar.CASecret != "" {
-			scheme = "https"
-			var err error
-			if authorities, err = a.pool(ctx, e, sidecar.CASecret, sidecar.CA); err != nil {
-				return nil, err
-			}
-		}
-		transport := &http.Transport{
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities, ServerName: host},
-			MaxResponseHeaderBytes: 64 << 10,
-		}
-		h := &http.Client{
-			Transport:     bearer{token, transport},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
-		return agentapi.NewClientOver(h, scheme+"://"+net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(sidecar.Port))), askTimeout)
-	}, nil
+	return a.dials().Of(ctx, e)
 }
 
-// bearer shows a token with each call.
-type bearer struct {
-	token string
-	*http.Transport
-}
-
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	with := r.Clone(r.Context())
-	with.Header.Set("Authorization", "Bearer "+b.token)
-	return b.Transport.RoundTrip(with)
-}
-
-// authorities are those that a section of the specification names.
-func (a httpAsker) authorities(ctx context.Context, e *druidv1alpha1.Etcd, t *druidv1alpha1.TLSConfig) (*x509.CertPool, error) {
-	key := "ca.crt"
-	if k := t.TLSCASecretRef.DataKey; k != nil && *k != "" {
-		key = *k
-	}
-	return a.pool(ctx, e, t.TLSCASecretRef.Name, key)
-}
-
-// pool holds the certificates under a key of a Secret.
-func (a httpAsker) pool(ctx context.Context, e *druidv1alpha1.Etcd, name, key string) (*x509.CertPool, error) {
-	content, err := a.key(ctx, e, name, key)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(content) {
-		return nil, fmt.Errorf("the Secret %s holds no certificate under %s", name, key)
-	}
-	return pool, nil
-}
-
-func (a httpAsker) key(ctx context.Context, e *druidv1alpha1.Etcd, name, key string) ([]byte, error) {
-	var secret corev1.Secret
-	if err := a.secrets.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: name}, &secret); err != nil {
-		return nil, fmt.Errorf("read the Secret %s: %w", name, err)
-	}
-	value, ok := secret.Data[key]
-	if !ok {
-		return nil, fmt.Errorf("the Secret %s has no key %s", name, key)
-	}
-	return value, nil
+func (a httpAsker) dials() sidecars.Dialer {
+	return sidecars.Dialer{Secrets: a.secrets, Timeout: askTimeout}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +50,7 @@ type sidecar struct {
 	member   agentapi.Member
 	calls    []string
 	verified []agentapi.Operation // answers of /operations, the last again and again
+	fails    string               // the path that is answered with an error
 }
 
 func (s *sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -61,10 +63,16 @@ func (s *sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.calls = append(s.calls, r.Method+" "+r.URL.RequestURI())
 	answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
 	switch r.URL.Path {
+	case s.fails:
+		http.Error(w, "not now", http.StatusInternalServerError)
 	case agentapi.MemberPath:
 		answer(s.member)
 	case agentapi.Full:
-		answer(agentapi.Snapshot{SnapName: "Full-1"})
+		answer(agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, ContentRevision: 11})
+	case agentapi.Clients:
+		answer(agentapi.Refusal{})
+	case agentapi.Latest:
+		answer(agentapi.LatestSnapshots{FullSnapshot: &agentapi.Snapshot{SnapName: "Full-1", ImmutableUntil: testNow.Add(time.Hour)}})
 	case agentapi.Verify:
 		answer(agentapi.Operation{Kind: "verify", Status: agentapi.InProgress, Start: testNow})
 	case agentapi.Operations:
@@ -148,6 +156,34 @@ func TestSidecarsAreAskedAsTheirPodsWereMade(t *testing.T) {
 	}
 }
 
+// Who did not answer just now as the member that is meant, or cannot refuse, is left alone.
+func TestThoseWhoCanAreToldHowToTreatClients(t *testing.T) {
+	can := &agentapi.Member{Name: "main-0", Refusal: &agentapi.Refusal{}}
+	for phrase, c := range map[string]struct {
+		member *agentapi.Member // nil: it did not answer
+		d      time.Duration
+		fails  string
+		want   []string
+	}{
+		"it is to refuse":           {member: can, d: 10 * time.Minute, want: []string{"POST /clients?refuse=10m0s"}},
+		"it is to serve":            {member: can, want: []string{"POST /clients?refuse=0s"}},
+		"it fails":                  {member: can, fails: agentapi.Clients, want: []string{"POST /clients?refuse=0s"}},
+		"it did not answer":         {},
+		"it is of a former version": {member: &agentapi.Member{Name: "main-0"}},
+		"it cannot":                 {member: &agentapi.Member{Name: "main-0", Refusal: &agentapi.Refusal{Impossible: "no token"}}},
+	} {
+		s := &sidecar{fails: c.fails}
+		a, o := listen(t, s, false)
+		if c.member != nil {
+			o.Sidecars = map[int]agentapi.Member{0: *c.member}
+		}
+		a.refuse(t.Context(), o, c.d)
+		if !slices.Equal(s.calls, c.want) {
+			t.Errorf("%s: calls %q, want %q", phrase, s.calls, c.want)
+		}
+	}
+}
+
 func TestNobodyIsAskedWithoutTheToken(t *testing.T) {
 	s := &sidecar{}
 	a, o := listen(t, s, false)
@@ -159,7 +195,10 @@ func TestNobodyIsAskedWithoutTheToken(t *testing.T) {
 
 func TestASnapshotIsDoneWhenItIsVerified(t *testing.T) {
 	operation := func(o agentapi.Outcome, message string) agentapi.Operation {
-		return agentapi.Operation{Kind: "verify", Status: o, Start: testNow, Message: message}
+		return agentapi.Operation{Kind: "verify", Status: o, Start: testNow, Message: message, Proved: &agentapi.Proved{Base: "Full-1", EndRevision: 11}}
+	}
+	other := func(base string) agentapi.Operation {
+		return agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: testNow, Proved: &agentapi.Proved{Base: base, EndRevision: 11}}
 	}
 	for phrase, c := range map[string]struct {
 		leader   bool
@@ -168,6 +207,9 @@ func TestASnapshotIsDoneWhenItIsVerified(t *testing.T) {
 	}{
 		"it can be restored":        {true, []agentapi.Operation{operation(agentapi.InProgress, ""), operation(agentapi.Success, "")}, ""},
 		"it cannot be restored":     {true, []agentapi.Operation{operation(agentapi.Failed, "a hole at 7")}, "cannot be restored: a hole at 7"},
+		"another one is verified":   {true, []agentapi.Operation{other("Full-0")}, "Full-0 was verified in its place"},
+		"first another one is":      {true, []agentapi.Operation{other("Full-0"), other("Full-1")}, ""},
+		"it does not say which one": {true, []agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: testNow}}, "does not tell what it verified"},
 		"the sidecar forgot it":     {true, []agentapi.Operation{{Kind: "defragment"}}, "the sidecar has begun anew"},
 		"nobody makes the backups":  {false, nil, "no sidecar answers that makes the backups"},
 		"an older one is not taken": {true, []agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: testNow.Add(-time.Hour)}}, "the sidecar has begun anew"},
@@ -179,7 +221,7 @@ func TestASnapshotIsDoneWhenItIsVerified(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- all.Start(ctx) }()
-			what := Snapshot{For: "the test", Final: true}
+			what := Snapshot{For: "the test", Final: true, Purpose: "u/5"}
 			all.begin(o, what)
 			all.begin(o, what) // which is one
 			told := <-all.told
@@ -190,7 +232,13 @@ func TestASnapshotIsDoneWhenItIsVerified(t *testing.T) {
 			if state.Done != (c.want == "") || !strings.Contains(state.Failed, c.want) || state.Running {
 				t.Errorf("%+v, want done or failed with %q", state, c.want)
 			}
-			if c.leader && s.calls[1] != "POST /snapshot/full?final=true" {
+			if f := state.Final; (f != nil) != state.Done || f != nil && (f.Name != "Full-1" || f.Revision != 11 || f.ProtectedUntil == nil || !f.ProtectedUntil.Time.Equal(testNow.Add(time.Hour))) {
+				t.Errorf("%+v, want what was taken", f)
+			}
+			if (state.Spoilt != "") != (c.leader && !state.Done) {
+				t.Errorf("spoilt %q, of %+v", state.Spoilt, state)
+			}
+			if c.leader && s.calls[1] != "POST /snapshot/full?final=true&for=u%2F5" {
 				t.Errorf("calls %q, want a final snapshot", s.calls)
 			}
 			cancel()

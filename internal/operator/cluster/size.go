@@ -58,13 +58,13 @@ func (s size) settled() bool {
 
 // asks: what is done next depends on what the sidecars know.
 func (s size) asks() bool {
-	return s.o.replicas() > 0 && !s.settled() && s.want > 0 && !s.untouched()
+	return s.o.replicas() > 0 && !s.settled() && (s.want > 0 || s.o.Etcd.BackupsEnabled()) && !s.untouched()
 }
 
 // certifies: members are about to reach each other, or new ones, with certificates that nobody has
 // tried.
 func (s size) certifies() bool {
-	return s.asks() && s.tls && (!s.live.PeerTLS || s.want > s.live.Members)
+	return s.asks() && s.want > 0 && s.tls && (!s.live.PeerTLS || s.want > s.live.Members)
 }
 
 // untouched: it is certain without asking anybody that no member ever had data: no pod of the
@@ -172,7 +172,7 @@ type safety struct {
 	backedUp bool
 	why      string // it is not
 	noStore  bool
-	sleep    string // what comes before the last pods go; empty: nothing
+	sleep    string // what comes before the last pods go, or the first ones come back; empty: nothing
 }
 
 func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {

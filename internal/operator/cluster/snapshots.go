@@ -25,6 +25,8 @@ type Snapshot struct {
 	// For is what comes after it: the same snapshot is taken once.
 	For   string
 	Final bool // the last one before the cluster stops
+	// Purpose of a final one: the sidecar gives one that it took before only for the same.
+	Purpose string
 }
 
 // SnapshotState is how far a snapshot is; the zero value: it was not asked for.
@@ -33,6 +35,9 @@ type SnapshotState struct {
 	Done    bool
 	Failed  string // why the last attempt failed
 	Ended   time.Time
+	// Final is what was taken and proven, of a final one. Spoilt is the name of what was taken last and not proven.
+	Final  *druidv1alpha1.FinalSnapshot
+	Spoilt string
 }
 
 // snapshotAgain is when a snapshot that failed is tried again.
@@ -52,15 +57,6 @@ func (s SnapshotState) hold(what string) string {
 // due says whether it is to be begun now.
 func (s SnapshotState) due(now time.Time) bool {
 	return !s.Running && !s.Done && (s.Failed == "" || now.Sub(s.Ended) >= snapshotAgain)
-}
-
-// beforeSleep is the snapshot before the last pods go; nil: none is needed. Volumes stay, but what is
-// only on volumes is lost with them.
-func beforeSleep(s size) *Snapshot {
-	if s.want > 0 || s.o.replicas() == 0 || !s.o.Etcd.BackupsEnabled() || s.untouched() {
-		return nil
-	}
-	return &Snapshot{For: fmt.Sprintf("the hibernation of generation %d", s.o.Etcd.Generation), Final: true}
 }
 
 // beforeUpgrade is the snapshot before pods get another image of etcd; nil: none is needed, or none could
@@ -98,9 +94,16 @@ type snapshots struct {
 
 	mu      sync.Mutex
 	states  map[types.UID]map[string]SnapshotState
+	under   map[types.UID]*attempt // whose end is written into states; nil: none's
 	stop    context.CancelFunc
 	ctx     context.Context // ends those that are under way
 	running sync.WaitGroup
+}
+
+// attempt is the taking of one snapshot.
+type attempt struct {
+	of  string
+	end context.CancelFunc
 }
 
 // dialing makes clients for the sidecars of an Etcd.
@@ -112,7 +115,7 @@ type dialing interface {
 
 func newSnapshots(dial dialing, now func() time.Time, log *slog.Logger, m *metrics.Catalogue) *snapshots {
 	ctx, stop := context.WithCancel(context.Background())
-	return &snapshots{dial: dial, log: log, now: now, told: make(chan event.GenericEvent), metrics: m, states: map[types.UID]map[string]SnapshotState{}, ctx: ctx, stop: stop}
+	return &snapshots{dial: dial, log: log, now: now, told: make(chan event.GenericEvent), metrics: m, states: map[types.UID]map[string]SnapshotState{}, under: map[types.UID]*attempt{}, ctx: ctx, stop: stop}
 }
 
 // Start owns the snapshots that are taken: when ctx ends it ends them, and waits for that.
@@ -140,10 +143,19 @@ func (s *snapshots) of(e *druidv1alpha1.Etcd) map[string]SnapshotState {
 func (s *snapshots) forget(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.giveUp(uid)
 	delete(s.states, uid)
 }
 
-// begin takes a snapshot, unless that goes on already. Earlier ones, for other things, are forgotten.
+// giveUp ends what is under way for an Etcd, and has its end not written. The caller holds the lock.
+func (s *snapshots) giveUp(uid types.UID) {
+	if a := s.under[uid]; a != nil {
+		a.end()
+		delete(s.under, uid)
+	}
+}
+
+// begin takes a snapshot, unless that goes on already. Earlier ones, for other things, are given up and forgotten.
 func (s *snapshots) begin(o *Observed, what Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,13 +163,28 @@ func (s *snapshots) begin(o *Observed, what Snapshot) {
 	if s.ctx.Err() != nil || s.states[e.UID][what.For].Running {
 		return
 	}
+	former := s.states[e.UID][what.For].Spoilt
 	s.states[e.UID] = map[string]SnapshotState{what.For: {Running: true}}
+	s.giveUp(e.UID)
+	ctx, end := context.WithCancel(s.ctx)
+	mine := &attempt{of: what.For, end: end}
+	s.under[e.UID] = mine
 	pods := slices.Clone(o.Pods)
-	ctx := s.ctx
 	s.running.Go(func() {
+		defer end()
 		began := s.now()
-		err := s.take(ctx, e, pods, what)
-		state := SnapshotState{Done: err == nil, Ended: s.now()}
+		state := SnapshotState{}
+		taken, err := s.take(ctx, e, pods, what)
+		state.Done, state.Ended = err == nil, s.now()
+		switch {
+		case what.Final && err == nil:
+			taken.VerifiedAt = metav1.NewTime(state.Ended.UTC().Truncate(time.Second))
+			state.Final = &taken
+		case what.Final && (taken.Name == "" || errors.Is(err, errLockNotKnown)):
+			state.Spoilt = former // nothing new was found to be bad
+		case what.Final:
+			state.Spoilt = taken.Name
+		}
 		s.metrics.Snapshot(state.Ended.Sub(began), state.Done)
 		log := s.log.With("namespace", e.Namespace, "etcd", e.Name, "for", what.For, "took", s.now().Sub(began))
 		if err != nil {
@@ -167,11 +194,14 @@ func (s *snapshots) begin(o *Observed, what Snapshot) {
 			log.Info("the snapshot is in the bucket")
 		}
 		s.mu.Lock()
-		s.states[e.UID] = map[string]SnapshotState{what.For: state}
+		if s.under[e.UID] == mine {
+			s.states[e.UID] = map[string]SnapshotState{what.For: state}
+			delete(s.under, e.UID)
+		}
 		s.mu.Unlock()
 		select {
 		case s.told <- event.GenericEvent{Object: &druidv1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}}}:
-		case <-ctx.Done():
+		case <-s.ctx.Done():
 		}
 	})
 }
@@ -179,15 +209,16 @@ func (s *snapshots) begin(o *Observed, what Snapshot) {
 // verifyTimeout bounds the proof that a backup can be restored.
 const verifyTimeout = time.Hour
 
-// take has the backup leader take a full snapshot and prove that it can be restored.
-func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev1.Pod, what Snapshot) error {
+// take has the backup leader take a full snapshot and prove that it can be restored. What it took has a name
+// also if it was not proven.
+func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev1.Pod, what Snapshot) (druidv1alpha1.FinalSnapshot, error) {
 	timeout := 15 * time.Minute
 	if t := e.Spec.Backup.EtcdSnapshotTimeout; t != nil && t.Duration > 0 {
 		timeout = t.Duration
 	}
 	dial, err := s.dial.dialer(ctx, e)
 	if err != nil {
-		return err
+		return druidv1alpha1.FinalSnapshot{}, err
 	}
 	for i := range pods {
 		p := &pods[i]
@@ -197,49 +228,128 @@ func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []core
 		n, _ := e.PodOrdinal(p.Name)
 		c, err := dial(ctx, p, e.PeerHost(n))
 		if err != nil {
-			return err
+			return druidv1alpha1.FinalSnapshot{}, err
 		}
 		if m, err := c.Member(ctx); err == nil && m.Name == e.MemberName(n) && m.BackupLeader {
-			return snapshot(ctx, c, what, timeout)
+			defer c.Close()
+			return snapshotBy(ctx, c, what, timeout)
 		}
 		c.Close()
 	}
-	return s.dial.full(ctx, e, pods, what, timeout)
+	if what.Final {
+		return druidv1alpha1.FinalSnapshot{}, errors.New("no sidecar answers that makes the backups; the condition BackupReady says more")
+	}
+	return druidv1alpha1.FinalSnapshot{}, s.dial.full(ctx, e, pods, what, timeout)
 }
 
-func snapshot(ctx context.Context, c *agentapi.Client, what Snapshot, timeout time.Duration) error {
-	defer c.Close()
+// snapshotBy has a sidecar take a full and prove it.
+func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout time.Duration) (druidv1alpha1.FinalSnapshot, error) {
 	full, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if _, err := c.Full(full, what.Final); err != nil {
-		return err
+	take := func() (agentapi.Snapshot, error) { return c.Full(full, false) }
+	if what.Final {
+		take = func() (agentapi.Snapshot, error) { return c.Final(full, what.Purpose) }
 	}
+	s, err := take()
+	if err != nil {
+		return druidv1alpha1.FinalSnapshot{}, err
+	}
+	taken := druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision)}
+	if err := proven(ctx, c, taken, what.Final); err != nil {
+		return taken, err
+	}
+	if !what.Final {
+		return taken, nil
+	}
+	until := s.ImmutableUntil
+	if until.IsZero() { // a store that tells dates of objects only when all are asked for, or computed
+		if until, err = lockOf(ctx, c, s.SnapName); err != nil { // the time for a full may be over
+			return taken, err
+		}
+	}
+	if !until.IsZero() {
+		t := metav1.NewTime(until.UTC().Truncate(time.Second))
+		taken.ProtectedUntil = &t
+	}
+	return taken, nil
+}
+
+// errLockNotKnown: nothing is wrong with the snapshot itself.
+var errLockNotKnown = errors.New("the snapshot was taken and proven, but until when it is locked is not known")
+
+// lockTimeout bounds the question, for which the bucket is listed.
+const lockTimeout = 5 * time.Minute
+
+// lockOf is until when a full is locked; zero: that is not known.
+func lockOf(ctx context.Context, c *agentapi.Client, name string) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	l, err := c.Latest(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w: %w", errLockNotKnown, err)
+	}
+	if l.FullSnapshot == nil || l.FullSnapshot.SnapName != name {
+		return time.Time{}, nil
+	}
+	return l.FullSnapshot.ImmutableUntil, nil
+}
+
+// proven is nil when the newest chain can be restored. Of a final full it must be that one's, up to its last revision: a
+// proof that was under way before is not of it, and is asked for again.
+func proven(ctx context.Context, c *agentapi.Client, taken druidv1alpha1.FinalSnapshot, exactly bool) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	for again := range 2 {
+		op, err := verify(ctx, c)
+		switch {
+		case err != nil:
+			return fmt.Errorf("the snapshot was taken, but not verified: %w", err)
+		case op.Status != agentapi.Success:
+			return fmt.Errorf("the snapshot was taken, but cannot be restored: %s", op.Message)
+		case !exactly, op.Proved != nil && op.Proved.Base == taken.Name && op.Proved.EndRevision >= taken.Revision:
+			return nil
+		case again == 1 && op.Proved != nil && op.Proved.Base == taken.Name:
+			return fmt.Errorf("the snapshot %s was taken up to revision %d, and verified up to revision %d", taken.Name, taken.Revision, op.Proved.EndRevision)
+		case again == 1 && op.Proved != nil:
+			return fmt.Errorf("the snapshot %s was taken, and %s was verified in its place", taken.Name, op.Proved.Base)
+		}
+	}
+	return fmt.Errorf("the snapshot %s was taken, and the sidecar does not tell what it verified", taken.Name)
+}
+
+// verify proves the newest chain, and returns when that has ended.
+func verify(ctx context.Context, c *agentapi.Client) (agentapi.Operation, error) {
 	op, err := c.Verify(ctx)
 	if err != nil {
-		return fmt.Errorf("the snapshot was taken, but not verified: %w", err)
+		return op, err
 	}
-	verified, cancel := context.WithTimeout(ctx, verifyTimeout)
-	defer cancel()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for op.Status == agentapi.InProgress {
 		select {
-		case <-verified.Done():
-			return fmt.Errorf("the snapshot was taken, but not verified: %w", verified.Err())
+		case <-ctx.Done():
+			return op, ctx.Err()
 		case <-tick.C:
 		}
-		all, err := c.Operations(verified)
+		all, err := c.Operations(ctx)
 		if err != nil {
-			return fmt.Errorf("the snapshot was taken, but not verified: %w", err)
+			return op, err
 		}
 		i := slices.IndexFunc(all, func(o agentapi.Operation) bool { return o.Kind == op.Kind && !o.Start.Before(op.Start) })
 		if i < 0 {
-			return errors.New("the snapshot was taken, but not verified: the sidecar has begun anew")
+			return op, errors.New("the sidecar has begun anew")
 		}
 		op = all[i]
 	}
-	if op.Status != agentapi.Success {
-		return fmt.Errorf("the snapshot was taken, but cannot be restored: %s", op.Message)
+	return op, nil
+}
+
+// drop forgets one snapshot of an Etcd: what comes now is another life of its members.
+func (s *snapshots) drop(uid types.UID, of string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.under[uid]; a != nil && a.of == of {
+		s.giveUp(uid)
 	}
-	return nil
+	delete(s.states[uid], of)
 }

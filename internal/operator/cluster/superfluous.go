@@ -37,7 +37,7 @@ func (p *Plan) superfluous(o *Observed, size size) {
 	if e.RuntimeComponentsDisabled() {
 		if o.replicas() == 0 && len(o.Pods) == 0 {
 			for _, key := range slices.SortedFunc(maps.Keys(o.Live), func(a, b Key) int { return strings.Compare(a.String(), b.String()) }) {
-				if key.Kind != "ConfigMap" && key.Kind != "StatefulSet" {
+				if key.Kind != "ConfigMap" && key.Kind != "StatefulSet" && key.Kind != druidv1alpha1.KindEtcdOperatorTask {
 					remove(key.Kind, key.Name, "switched off by the annotation %s", druidv1alpha1.AnnotationDisableRuntimeComponents)
 				}
 			}

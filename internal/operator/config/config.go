@@ -125,7 +125,8 @@ type SecretController struct {
 	ConcurrentSyncs int
 }
 
-// EtcdOpsTaskController is accepted; nothing reads it yet.
+// EtcdOpsTaskController carries out tasks: EtcdOperatorTasks as well, which the original has under this
+// name.
 type EtcdOpsTaskController struct {
 	Enabled         bool
 	ConcurrentSyncs int
@@ -217,7 +218,7 @@ func Defaults(version string) Config {
 			},
 			EtcdCopyBackupsTask: EtcdCopyBackupsTaskController{ConcurrentSyncs: 3},
 			Secret:              SecretController{ConcurrentSyncs: 10},
-			EtcdOpsTask:         EtcdOpsTaskController{ConcurrentSyncs: 3, RequeueInterval: 15 * time.Second},
+			EtcdOpsTask:         EtcdOpsTaskController{Enabled: true, ConcurrentSyncs: 3, RequeueInterval: 15 * time.Second},
 		},
 		Logging: Logging{LogLevel: "info", LogFormat: "json"},
 		Images:  Images{All: "registry.local/etcd-druid:" + version},

@@ -130,7 +130,7 @@ controllers:
     metricsScrapeWaitDuration: 7s
   etcdCopyBackupsTask: {enabled: true, concurrentSyncs: 8}
   secret: {concurrentSyncs: 9}
-  etcdOpsTask: {enabled: true, concurrentSyncs: 10, requeueInterval: 11s}
+  etcdOpsTask: {enabled: false, concurrentSyncs: 10, requeueInterval: 11s}
 webhooks:
   etcdComponentProtection:
     enabled: true
@@ -164,7 +164,7 @@ func TestEveryFieldOfTheFileIsRead(t *testing.T) {
 			Compaction:          CompactionController{true, 4, 5, 6, time.Hour, 7 * time.Second},
 			EtcdCopyBackupsTask: EtcdCopyBackupsTaskController{true, 8},
 			Secret:              SecretController{9},
-			EtcdOpsTask:         EtcdOpsTaskController{true, 10, 11 * time.Second},
+			EtcdOpsTask:         EtcdOpsTaskController{false, 10, 11 * time.Second},
 		},
 		Webhooks: Webhooks{EtcdComponentProtection{
 			Enabled: true, ServiceAccountInfo: ServiceAccountInfo{"etcd-druid", "garden"},

@@ -18,7 +18,7 @@ var otherwise = map[string]string{
 	"disable-etcd-serviceaccount-automount": "true", "etcd-status-sync-period": "1m", "etcd-member-notready-threshold": "10m", "etcd-member-unknown-threshold": "2m",
 	"enable-backup-compaction": "true", "compaction-workers": "0", "etcd-events-threshold": "5", "active-deadline-duration": "1h", "metrics-scrape-wait-duration": "7s",
 	"enable-etcd-copy-backups-task": "false", "etcd-copy-backups-task-workers": "0", "secret-workers": "9",
-	"enable-etcd-ops-task": "true", "etcd-ops-task-workers": "8", "etcd-ops-task-requeue-interval": "11s",
+	"enable-etcd-ops-task": "false", "etcd-ops-task-workers": "8", "etcd-ops-task-requeue-interval": "11s",
 	"enable-etcd-components-webhook": "true", "reconciler-service-account": "system:serviceaccount:a:b",
 	"etcd-components-webhook-exempt-service-accounts": "system:serviceaccount:a:b,system:serviceaccount:c:d",
 	"feature-gates": "UseEtcdWrapper=true", "log-level": "debug", "log-format": "text",
@@ -162,8 +162,7 @@ func TestNoticesAreGivenOfWhatWasSaidAlone(t *testing.T) {
 			want: []Notice{{NoEffect, "--enable-backup-compaction, --compaction-workers", noController}}},
 		"compaction in a file": {file: "controllers: {compaction: {enabled: false, eventsThreshold: 1000}}",
 			want: []Notice{{NoEffect, "controllers.compaction.enabled, controllers.compaction.eventsThreshold", noController}}},
-		"tasks": {args: []string{"--etcd-ops-task-workers=3"},
-			want: []Notice{{NoEffect, "--etcd-ops-task-workers", "this version has no EtcdOpsTask controller; they are accepted so that a configuration need not be changed"}}},
+		"tasks":          {args: []string{"--etcd-ops-task-workers=3"}},
 		"something else": {args: []string{"--etcd-workers=3", "--metrics-port=8080"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -98,7 +98,7 @@ func (o *origin) notices(rows []setting) []Notice {
 		}
 	}
 	for _, missing := range []struct{ section, controller string }{
-		{"controllers.compaction", "compaction"}, {"controllers.etcdOpsTask", "EtcdOpsTask"},
+		{"controllers.compaction", "compaction"},
 	} {
 		var names []string
 		for _, s := range rows {

@@ -124,11 +124,11 @@ func settings(c *Config) []setting {
 		{path: "controllers.secret.concurrentSyncs", flag: "secret-workers", value: workers(&c.Controllers.Secret.ConcurrentSyncs, 1),
 			doc: "Secrets that are worked on at once"},
 		{path: "controllers.etcdOpsTask.enabled", flag: "enable-etcd-ops-task", value: toggle{&tasks.Enabled},
-			doc: "carry out EtcdOpsTasks" + noTasks},
+			doc: "carry out EtcdOperatorTasks and EtcdOpsTasks"},
 		{path: "controllers.etcdOpsTask.concurrentSyncs", flag: "etcd-ops-task-workers", value: workers(&tasks.ConcurrentSyncs, 1),
-			doc: "EtcdOpsTasks that are worked on at once" + noTasks},
+			doc: "EtcdOperatorTasks, and EtcdOpsTasks, that are looked at at once; a snapshot that is under way takes none of these places"},
 		{path: "controllers.etcdOpsTask.requeueInterval", flag: "etcd-ops-task-requeue-interval", value: duration{&tasks.RequeueInterval, time.Second},
-			doc: "time between looks at an EtcdOpsTask that waits" + noTasks},
+			doc: "time between looks at a task that waits, and between attempts of one"},
 
 		{path: "webhooks.etcdComponentProtection.enabled", flag: "enable-etcd-components-webhook", value: toggle{&protection.Enabled},
 			doc: "refuse changes of the objects of a cluster by anybody but the operator"},
@@ -174,8 +174,5 @@ func spellings(c *Config) []spelling {
 	}
 }
 
-// What the settings of controllers that do not exist say about themselves.
-const (
-	noCompaction = "; without effect: this version compacts no backups"
-	noTasks      = "; without effect: this version carries out no EtcdOpsTasks"
-)
+// What the settings of a controller that does not exist say about themselves.
+const noCompaction = "; without effect: this version compacts no backups"

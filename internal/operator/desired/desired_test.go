@@ -77,6 +77,24 @@ var shapes = map[string]func(e *druidv1alpha1.Etcd){
 	},
 }
 
+// golden compares what was made with a file of testdata.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".yaml")
+	if *update {
+		if err := os.WriteFile(path, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	for name, change := range shapes {
 		t.Run(name, func(t *testing.T) {
@@ -93,19 +111,7 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 				got.WriteString("---\n")
 				got.Write(b)
 			}
-			path := filepath.Join("testdata", name+".yaml")
-			if *update {
-				if err := os.WriteFile(path, got.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("objects (-want +got):\n%s", diff)
-			}
+			golden(t, name, got.Bytes())
 		})
 	}
 }

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"strings"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,9 +44,16 @@ type Input struct {
 	ClaimTemplate *corev1.PersistentVolumeClaim
 	// Original: pods of the original still run, with the ServiceAccount.
 	Original bool
+	// Closed: clients are not to reach the members any more; sidecars are.
+	Closed bool
 	// DisableServiceAccountAutomount of the ServiceAccount. The members' pods do not use it in any
 	// case: only the sidecar has a token, which is mounted by name.
 	DisableServiceAccountAutomount bool
+}
+
+// Owner is in whose name the backups of an Etcd are made, in the cluster whose namespace kube-system has a uid.
+func Owner(cluster string, e *druidv1alpha1.Etcd) string {
+	return strings.Join([]string{cluster, e.Namespace, e.Name, string(e.UID)}, "/")
 }
 
 // DefaultHostPath is where local stores are on the nodes.

@@ -44,6 +44,9 @@ func clientService(in Input) *corev1.Service {
 			},
 		},
 	}
+	if in.Closed {
+		s.Spec.Ports = []corev1.ServicePort{port("backuprestore", sidecarPort(e))}
+	}
 	if c := e.Spec.Etcd.ClientService; c != nil {
 		labels := maps.Clone(c.Labels)
 		if labels == nil {

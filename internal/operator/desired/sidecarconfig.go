@@ -128,6 +128,9 @@ func snapshotterConfig(in Input) map[string]any {
 	put("deltaSnapshotPeriod", duration(b.DeltaSnapshotPeriod, ""), b.DeltaSnapshotPeriod != nil)
 	put("deltaSnapshotRetentionPeriod", duration(b.DeltaSnapshotRetentionPeriod, ""), b.DeltaSnapshotRetentionPeriod != nil)
 	put("garbageCollectionPeriod", duration(b.GarbageCollectionPeriod, ""), b.GarbageCollectionPeriod != nil)
+	if _, named := in.Etcd.CollectorSecret(); named {
+		conf["garbageCollectionPeriod"] = "0s" // never: the credentials here need no right to delete
+	}
 	put("garbageCollectionPolicy", string(value(b.GarbageCollectionPolicy, "")), b.GarbageCollectionPolicy != nil)
 	put("maxBackups", value(b.MaxBackupsLimitBasedGC, 0), b.MaxBackupsLimitBasedGC != nil)
 	put("snapshotFormat", string(value(b.SnapshotFormat, "")), b.SnapshotFormat != nil)

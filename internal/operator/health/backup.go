@@ -50,6 +50,15 @@ func (v view) reporter() *druidv1alpha1.EtcdMember {
 	return best
 }
 
+// LastFull is the newest full snapshot, by whoever makes the backups now; nil: he told of none.
+func LastFull(o Observation) *druidv1alpha1.MemberSnapshot {
+	v := view{Observation: o}
+	if m := v.reporter(); m != nil {
+		return m.Status.Snapshots.LastFull
+	}
+	return nil
+}
+
 // news is the newest time in what a member says of the backups.
 func news(m *druidv1alpha1.EtcdMember) time.Time {
 	at := complete(m.Status.Snapshots)

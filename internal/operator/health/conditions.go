@@ -18,6 +18,7 @@ var decided = [...]druidv1alpha1.ConditionType{
 	druidv1alpha1.ConditionAllMembersUpdated,
 	druidv1alpha1.ConditionBackupReady,
 	druidv1alpha1.ConditionBackupsProtected,
+	druidv1alpha1.ConditionHibernationBackupProtected,
 	druidv1alpha1.ConditionDataVolumesReady,
 	druidv1alpha1.ConditionClusterIDMismatch,
 	druidv1alpha1.ConditionQuorumLost,
@@ -40,7 +41,7 @@ func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now tim
 		if !applies {
 			continue
 		}
-		if o.wanted() == 0 && of != druidv1alpha1.ConditionBackupsProtected { // locks go on while members sleep, and end
+		if o.wanted() == 0 && of != druidv1alpha1.ConditionBackupsProtected && of != druidv1alpha1.ConditionHibernationBackupProtected { // locks go on while members sleep, and end
 			f = finding{status: druidv1alpha1.ConditionUnknown, reason: druidv1alpha1.ReasonNotChecked, message: "the cluster has no members: replicas is 0"}
 			if before != nil {
 				f.status = before.Status
@@ -107,6 +108,8 @@ func (v view) find(of druidv1alpha1.ConditionType) (f finding, applies bool) {
 		return v.backup(), v.hasStore()
 	case druidv1alpha1.ConditionBackupsProtected:
 		return v.protected()
+	case druidv1alpha1.ConditionHibernationBackupProtected:
+		return v.hibernationProtected()
 	case druidv1alpha1.ConditionDataVolumesReady:
 		return v.volumes(), true
 	case druidv1alpha1.ConditionClusterIDMismatch:

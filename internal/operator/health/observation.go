@@ -22,6 +22,11 @@ type Observation struct {
 	ClaimEvents []corev1.Event
 	SetEvents   []corev1.Event // warnings about the StatefulSet, while it makes too few pods
 
+	// Extension is the task that keeps the newest backup locked while the cluster is hibernated, nil: there is none;
+	// ExtensionPods are those of its Jobs.
+	Extension     *druidv1alpha1.EtcdOperatorTask
+	ExtensionPods []corev1.Pod
+
 	// RolloutWaits is why no pod with a former template is replaced at the moment. Empty: one is, or
 	// there is none.
 	RolloutWaits string

@@ -16,7 +16,10 @@ func Backup(o Observation) *druidv1alpha1.BackupStatus {
 	if !o.Etcd.BackupsEnabled() {
 		return nil
 	}
-	newest := o.Etcd.Status.Backup
+	var newest *druidv1alpha1.BackupStatus
+	if known := o.Etcd.Status.Backup; known != nil {
+		newest = &known.BackupStatus
+	}
 	for i := range o.Members {
 		s := o.Members[i].Status.Snapshots
 		if s != nil && s.Bucket != nil && (newest == nil || newest.LookedAt.Before(&s.Bucket.LookedAt)) {

@@ -77,7 +77,9 @@ func wasProtected(o *Observation) {
 	o.Etcd.Status.Conditions = append(o.Etcd.Status.Conditions, druidv1alpha1.Condition{Type: druidv1alpha1.ConditionBackupsProtected, Status: druidv1alpha1.ConditionTrue})
 }
 
-func remembered(o *Observation) { o.Etcd.Status.Backup = Backup(*o) }
+func remembered(o *Observation) {
+	o.Etcd.Status.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: *Backup(*o)}
+}
 
 func TestBackupsProtectedIsLeftOutUnlessAskedFor(t *testing.T) {
 	ended := func(b *druidv1alpha1.BackupStatus) { b.ProtectedUntil = ptr(ago(time.Second)) }

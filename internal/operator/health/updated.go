@@ -1,12 +1,36 @@
 package health
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 )
+
+// templateUnseen is said of a StatefulSet whose pods cannot be compared with its template yet.
+const templateUnseen = "the StatefulSet's controller has not seen the newest template yet"
+
+// TemplateChanged is what holds of the conditions that were found when the StatefulSet was changed after
+// that: no pod is known to be of the newest template. before are those of the Etcd's status. Neither is changed.
+func TemplateChanged(found, before []druidv1alpha1.Condition, now time.Time) []druidv1alpha1.Condition {
+	const of = druidv1alpha1.ConditionAllMembersUpdated
+	var one []druidv1alpha1.Condition
+	if was := druidv1alpha1.FindCondition(before, of); was != nil {
+		one = append(one, *was)
+	}
+	one = druidv1alpha1.SetCondition(one, druidv1alpha1.Condition{
+		Type: of, Status: druidv1alpha1.ConditionFalse, Reason: druidv1alpha1.ReasonNotAllMembersUpdated, Message: templateUnseen,
+	}, metav1.NewTime(now))
+	out := slices.Clone(found)
+	if c := druidv1alpha1.FindCondition(out, of); c != nil {
+		*c = one[0]
+	}
+	return out
+}
 
 // allUpdated compares the pods with the StatefulSet's newest revision themselves: a StatefulSet
 // that replaces no pods by itself does not tell when the last one was replaced.
@@ -16,7 +40,7 @@ func (v view) allUpdated() finding {
 	case s == nil:
 		return unclear(druidv1alpha1.ReasonNotReconciled, "there is no StatefulSet yet")
 	case s.Status.ObservedGeneration < s.Generation || s.Status.UpdateRevision == "":
-		return fails(druidv1alpha1.ReasonNotAllMembersUpdated, "the StatefulSet's controller has not seen the newest template yet")
+		return fails(druidv1alpha1.ReasonNotAllMembersUpdated, templateUnseen)
 	case int(replicasOf(s)) != v.wanted():
 		return fails(druidv1alpha1.ReasonNotAllMembersUpdated, "pods at the moment: %d, wanted: %d", replicasOf(s), v.wanted())
 	}

@@ -26,6 +26,9 @@ const FieldManager = "etcd-druid"
 // ErrForeign: an object of that name exists and belongs to somebody else.
 var ErrForeign = errors.New("belongs to somebody else")
 
+// ErrChanged: the object has changed since it was looked at, and what was decided may not hold any more.
+var ErrChanged = errors.New("has changed since it was looked at")
+
 // Outcome is what applying an object did.
 type Outcome struct {
 	Created, Changed bool
@@ -58,6 +61,8 @@ func NewApplier(c client.Client, live client.Reader) *Applier {
 // it, nil if it does not. Fields that want does not name are left alone, those that it named once and no
 // longer names are removed.
 //
+// If want has a resourceVersion, only this version is changed: a later one is ErrChanged, and is left alone.
+//
 // No request is sent if everything stands there already. An object that another controller owns is
 // ErrForeign, and is not touched, whether or not the cache knew of it.
 func (a *Applier) Apply(ctx context.Context, want, have client.Object) (Outcome, error) {
@@ -71,6 +76,11 @@ func (a *Applier) Apply(ctx context.Context, want, have client.Object) (Outcome,
 }
 
 func (a *Applier) apply(ctx context.Context, want, have client.Object) (Outcome, error) {
+	version := want.GetResourceVersion()
+	if version != "" {
+		want = want.DeepCopyObject().(client.Object)
+		want.SetResourceVersion("")
+	}
 	digest, err := digestOf(want)
 	if err != nil {
 		return Outcome{}, err
@@ -99,10 +109,13 @@ func (a *Applier) apply(ctx context.Context, want, have client.Object) (Outcome,
 	if err != nil || same {
 		return Outcome{}, err
 	}
+	if version != "" && version != have.GetResourceVersion() {
+		return Outcome{}, ErrChanged
+	}
 	if err := a.claim(ctx, have); err != nil {
 		return Outcome{}, err
 	}
-	return a.send(ctx, fields, digest, have)
+	return a.send(ctx, fields, digest, have, version)
 }
 
 // create makes an object that is not there. An apply would also change one that is there, and whose
@@ -161,11 +174,12 @@ func (a *Applier) claim(ctx context.Context, have client.Object) error {
 	return a.client.Patch(ctx, u, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// send applies the fields to the object that is there.
-func (a *Applier) send(ctx context.Context, fields map[string]any, digest string, have client.Object) (Outcome, error) {
+// send applies the fields to the object that is there, and if a version is named, to no other one.
+func (a *Applier) send(ctx context.Context, fields map[string]any, digest string, have client.Object, version string) (Outcome, error) {
 	var taken []string
 	u := &unstructured.Unstructured{Object: fields}
 	u.SetUID(have.GetUID()) // and to no other of its name
+	u.SetResourceVersion(version)
 	send := func(options ...client.ApplyOption) error {
 		sent := u.DeepCopy()
 		err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(sent), append(options, client.FieldOwner(FieldManager))...)
@@ -178,6 +192,9 @@ func (a *Applier) send(ctx context.Context, fields map[string]any, digest string
 	if others, conflict := conflicts(err); conflict {
 		taken = others
 		err = send(client.ForceOwnership)
+	}
+	if version != "" && apierrors.IsConflict(err) {
+		err = fmt.Errorf("%w: %w", ErrChanged, err)
 	}
 	if err != nil {
 		return Outcome{}, err

@@ -160,6 +160,9 @@ var healthy = map[druidv1alpha1.ConditionType]druidv1alpha1.ConditionStatus{
 	druidv1alpha1.ConditionQuorumLost:        druidv1alpha1.ConditionFalse,
 	druidv1alpha1.ConditionSchedulesValid:    druidv1alpha1.ConditionTrue,
 
+	druidv1alpha1.ConditionHibernated:                 druidv1alpha1.ConditionTrue, // absent of one that is awake
+	druidv1alpha1.ConditionHibernationBackupProtected: druidv1alpha1.ConditionTrue,
+
 	druidv1alpha1.ConditionBootstrappedWithExistingCluster: druidv1alpha1.ConditionTrue,
 	druidv1alpha1.ConditionLastSnapshotCompactionSucceeded: druidv1alpha1.ConditionTrue,
 }

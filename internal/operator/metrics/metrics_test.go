@@ -86,22 +86,27 @@ func TestEtcdsAreCountedWhenSomebodyLooks(t *testing.T) {
 	broken.Status.LastOperation = &druidv1alpha1.LastOperation{State: druidv1alpha1.LastOperationError}
 	asleep := etcd("asleep", 0, true, condition(druidv1alpha1.ConditionReady, druidv1alpha1.ConditionFalse))
 	asleep.Status.Conditions[0].Reason = druidv1alpha1.ReasonNotChecked
+	held := etcd("held", 0, true, condition(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionFalse))
+	lapsing := etcd("lapsing", 0, true, condition(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionTrue),
+		condition(druidv1alpha1.ConditionHibernationBackupProtected, druidv1alpha1.ConditionUnknown))
 	etcds := fixed{etcds: []druidv1alpha1.Etcd{
 		etcd("well", 3, true, condition(druidv1alpha1.ConditionReady, druidv1alpha1.ConditionTrue), condition(druidv1alpha1.ConditionBackupReady, druidv1alpha1.ConditionTrue),
 			condition(druidv1alpha1.ConditionQuorumLost, druidv1alpha1.ConditionFalse)),
-		broken, asleep, etcd("new", 1, false),
+		broken, asleep, held, lapsing, etcd("new", 1, false),
 	}}
 	r := prometheus.NewRegistry()
 	if err := New().Register(r, etcds, closed(), func() time.Time { return testNow }); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]float64{
-		"etcddruid_etcds state=ready": 1, "etcddruid_etcds state=unready": 1, "etcddruid_etcds state=unknown": 1, "etcddruid_etcds state=hibernated": 1,
+		"etcddruid_etcds state=ready": 1, "etcddruid_etcds state=unready": 1, "etcddruid_etcds state=unknown": 1, "etcddruid_etcds state=hibernated": 3,
 		"etcddruid_etcd_backups state=ready": 1, "etcddruid_etcd_backups state=unready": 0, "etcddruid_etcd_backups state=unknown": 1,
-		"etcddruid_etcd_backups state=hibernated": 1, "etcddruid_etcd_backups state=none": 1,
+		"etcddruid_etcd_backups state=hibernated": 3, "etcddruid_etcd_backups state=none": 1,
 		"etcddruid_etcd_operations state=Succeeded": 0, "etcddruid_etcd_operations state=Processing": 0,
 		"etcddruid_etcd_operations state=Requeue": 0, "etcddruid_etcd_operations state=Error": 1,
 		"etcddruid_etcd_rollouts": 1,
+		"etcddruid_etcd_condition_seconds condition=Hibernated etcd=held etcd_namespace=shop status=False":                      60,
+		"etcddruid_etcd_condition_seconds condition=HibernationBackupProtected etcd=lapsing etcd_namespace=shop status=Unknown": 60,
 	}
 	for c, status := range map[string]string{"Ready": "False", "QuorumLost": "True", "BackupReady": "Unknown", "AllMembersUpdated": "False"} {
 		want["etcddruid_etcd_condition_seconds condition="+c+" etcd=broken etcd_namespace=shop status="+status] = 60
@@ -168,5 +173,18 @@ func TestEverythingThatIsShownIsInTheCatalogue(t *testing.T) {
 	}
 	for name := range maps.Keys(shown) {
 		t.Errorf("%s is not in the catalogue", name)
+	}
+}
+
+func TestTasksAreCountedInTheWordsOfTheDesign(t *testing.T) {
+	tasks, r := NewTasks(), prometheus.NewRegistry()
+	if err := tasks.Register(r); err != nil {
+		t.Fatal(err)
+	}
+	tasks.Ended("OnDemandSnapshot", "Succeeded", "main", "shop", time.Second)
+	const labels = " etcd=main etcd_namespace=shop state=succeeded type=OnDemandSnapshot"
+	want := map[string]float64{"etcddruid_operator_tasks_total" + labels: 1, "etcddruid_operator_task_duration_seconds" + labels: 1}
+	if diff := cmp.Diff(want, values(t, r)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -78,6 +78,11 @@ func (f ScaleFacts) asleep() ScaleStep {
 }
 
 func (f ScaleFacts) wake() ScaleStep {
+	if f.SleepHold != "" {
+		s := f.keep("%s to come back", members(f.Want))
+		s.Waits = f.SleepHold
+		return s
+	}
 	n := f.slept()
 	if n == 0 {
 		return ScaleStep{Members: f.Want, Replicas: f.Want, PeerTLS: f.WantPeerTLS, Reason: fmt.Sprintf("%s begin: no volume has data", members(f.Want))}

@@ -48,8 +48,8 @@ type ScaleFacts struct {
 	BackupHealthy bool
 	BackupWhy     string
 	NoStore       bool
-	// SleepHold is what must be finished before the last pods go, such as "the snapshot before the
-	// hibernation". Empty: nothing.
+	// SleepHold is what must be finished before the last pods go, or the first ones come back, such as "the
+	// snapshot before the hibernation". Empty: nothing.
 	SleepHold string
 }
 

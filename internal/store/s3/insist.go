@@ -85,7 +85,7 @@ func (w *write) insistOnTags(ctx context.Context, v store.Version, head *awss3.H
 	if len(w.asked.Tags) == 0 {
 		return nil
 	}
-	got, err := w.s.tagsOf(ctx, v, head)
+	got, err := w.s.tagsOf(ctx, v, head, v.ID != "")
 	if err != nil || got == nil || len(got) == len(w.asked.Tags) {
 		return err
 	}

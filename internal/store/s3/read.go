@@ -142,12 +142,13 @@ func (s *Store) Stat(ctx context.Context, v store.Version) (store.Object, error)
 }
 
 func (s *Store) stat(ctx context.Context, v store.Version) (store.Object, error) {
-	head, err := s.head(ctx, v)
+	head, latest, err := s.headOf(ctx, v)
 	if err != nil {
 		return store.Object{}, s.whyMissing(ctx, err)
 	}
 	o := store.Object{
 		Version:  store.Version{Key: v.Key, ID: s.idOf(head.VersionId)},
+		Latest:   latest,
 		Size:     aws.ToInt64(head.ContentLength),
 		Modified: aws.ToTime(head.LastModified),
 	}
@@ -155,13 +156,10 @@ func (s *Store) stat(ctx context.Context, v store.Version) (store.Object, error)
 		o.ID = v.ID
 	}
 	o.ServerTime = serverTime(head.ResultMetadata)
-	if o.Latest, err = s.isLatest(ctx, v); err != nil {
-		return store.Object{}, err
-	}
 	if o.Retention, err = s.retention(ctx, o.Version, head); err != nil {
 		return store.Object{}, err
 	}
-	if o.Tags, err = s.tagsOf(ctx, o.Version, head); err != nil {
+	if o.Tags, err = s.tagsOf(ctx, o.Version, head, v.ID != "" && !latest); err != nil {
 		return store.Object{}, err
 	}
 	return o, nil
@@ -179,20 +177,23 @@ func (s *Store) head(ctx context.Context, v store.Version) (*awss3.HeadObjectOut
 	return out, nil
 }
 
-// isLatest asks which version is the latest, because the answer about a version does not say it.
-func (s *Store) isLatest(ctx context.Context, v store.Version) (bool, error) {
+// headOf is head, with whether the version is the latest. Only an answer that names no version tells that, and mostly it
+// is the same answer: then one request is enough.
+func (s *Store) headOf(ctx context.Context, v store.Version) (head *awss3.HeadObjectOutput, latest bool, err error) {
 	if v.ID == "" || !s.caps.Versions {
-		return true, nil
+		head, err = s.head(ctx, v)
+		return head, true, err
 	}
-	latest, err := s.head(ctx, store.Version{Key: v.Key})
+	head, err = s.head(ctx, store.Version{Key: v.Key})
 	switch {
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrForbidden):
-		// A marker is the latest; who may not list is told "forbidden" in place of "missing".
-		return false, nil
-	case err != nil:
-		return false, err
+	case err == nil && s.idOf(head.VersionId) == v.ID:
+		return head, true, nil
+	case err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrForbidden):
+		return nil, false, err
 	}
-	return s.idOf(latest.VersionId) == v.ID, nil
+	// Another one is the latest, or a marker; who may not list is told "forbidden" in place of "missing".
+	head, err = s.head(ctx, v)
+	return head, false, err
 }
 
 // classifyRead is classify for GET and HEAD of an object, where a marker is not found: S3

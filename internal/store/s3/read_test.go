@@ -185,3 +185,46 @@ func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
 		t.Errorf("the tags are %v, want nil: they were not told", o.Tags)
 	}
 }
+
+// Who may read the tags of versions alone is told no count in the answer that names none, whatever there is.
+func TestTagsAreNotMissedWhereTheirCountIsNotTold(t *testing.T) {
+	for phrase, unnamed := range map[string]bool{"the tags of the latest may be read": true, "those of versions alone": false} {
+		f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
+			named := r.URL.Query().Has("versionId")
+			tagged := strings.HasSuffix(r.URL.Path, "/excluded")
+			switch {
+			case r.Method == http.MethodHead:
+				w.Header().Set("X-Amz-Version-Id", "v1")
+				if tagged && (named || unnamed) {
+					w.Header().Set("X-Amz-Tagging-Count", "1")
+				}
+			case !named && !unnamed:
+				refuse(w, http.StatusForbidden, "AccessDenied")
+			case tagged:
+				io.WriteString(w, `<Tagging><TagSet><Tag><Key>x</Key><Value>true</Value></Tag></TagSet></Tagging>`)
+			default:
+				io.WriteString(w, `<Tagging><TagSet></TagSet></Tagging>`)
+			}
+		})
+		s := f.open(t, f.options())
+		for _, c := range []struct {
+			key  string
+			want int
+		}{{"plain", 0}, {"excluded", 1}, {"plain", 0}, {"excluded", 1}} {
+			o, err := s.Stat(t.Context(), store.Version{Key: c.key, ID: "v1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(o.Tags) != c.want || !o.Latest {
+				t.Errorf("%s: %s has the tags %v, latest %t; want %d", phrase, c.key, o.Tags, o.Latest, c.want)
+			}
+		}
+		before := len(f.sent())
+		if _, err := s.Stat(t.Context(), store.Version{Key: "plain", ID: "v1"}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(f.sent()) - before; unnamed && n != 1 {
+			t.Errorf("%s: %d requests about a version, want 1", phrase, n)
+		}
+	}
+}

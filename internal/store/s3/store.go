@@ -31,8 +31,10 @@ type Store struct {
 	keepsOverwritten bool
 	// lockUnknown: we may not read the bucket's lock configuration, so objects may be locked.
 	lockUnknown bool
-	// tagsReadable: this identity has been seen to read tags, hence no tag count means no tags.
-	tagsReadable atomic.Bool
+	// tagsReadable: this identity has been seen to read tags of versions that are named, hence no tag count means no tags
+	// in an answer about such a one. latestTagsReadable: the same of the latest, unnamed, for which it takes another right;
+	// latestTagsAsked: that was tried.
+	tagsReadable, latestTagsReadable, latestTagsAsked atomic.Bool
 	// trusted: TLS with a verified certificate. verifies: the server was last seen to verify checksums.
 	trusted  bool
 	verifies atomic.Bool

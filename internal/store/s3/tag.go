@@ -28,15 +28,22 @@ func tagHeader(tags map[string]string) *string {
 	return aws.String(strings.ReplaceAll(q.Encode(), "+", "%20"))
 }
 
-// tagsOf reads the tags a HEAD has counted. No count means no tags only to those who may read
-// tags, so it takes one answered request to believe it. nil: not told.
-func (s *Store) tagsOf(ctx context.Context, v store.Version, head *awss3.HeadObjectOutput) (map[string]string, error) {
-	if aws.ToInt32(head.TagCount) == 0 && s.tagsReadable.Load() {
+// tagsOf reads the tags a HEAD has counted, which named the version or not. No count means no tags only
+// to those who may read tags, so it takes one answered request of the same kind to believe it. nil: not told.
+func (s *Store) tagsOf(ctx context.Context, v store.Version, head *awss3.HeadObjectOutput, named bool) (map[string]string, error) {
+	believed := s.tagsReadable.Load
+	if !named {
+		believed = s.latestTagsReadable.Load
+	}
+	if aws.ToInt32(head.TagCount) == 0 && believed() {
 		return map[string]string{}, nil
 	}
 	tags, err := s.readTags(ctx, v)
 	if errors.Is(err, store.ErrForbidden) || errors.Is(err, store.ErrUnsupported) {
 		return nil, nil
+	}
+	if err == nil && !named && s.latestTagsAsked.CompareAndSwap(false, true) {
+		_, _ = s.readTags(ctx, store.Version{Key: v.Key}) // whoever may not goes on to ask about each
 	}
 	return tags, err
 }
@@ -46,7 +53,11 @@ func (s *Store) readTags(ctx context.Context, v store.Version) (map[string]strin
 	if err != nil {
 		return nil, s.classifyRead(ctx, err)
 	}
-	s.tagsReadable.Store(true)
+	if v.ID == "" {
+		s.latestTagsReadable.Store(true)
+	} else {
+		s.tagsReadable.Store(true)
+	}
 	tags := make(map[string]string, len(out.TagSet))
 	for _, t := range out.TagSet {
 		tags[aws.ToString(t.Key)] = aws.ToString(t.Value)

@@ -32,6 +32,9 @@ var baselines = map[string]func(context.Context, []string) error{
 	"upload":   upload,   // WHO REMOTE KEY BYTES  store a stream
 	"download": download, // WHO REMOTE KEY BYTES  read it back
 	"listing":  listing,  // REMOTE COUNT          list a bucket
+
+	"extend":  extend,  // WAY REMOTE FROM COUNT  keep the backups of clusters locked
+	"collect": collect, // REMOTE KEEP GONE       remove all but the newest fulls
 }
 
 func arguments(args []string, n int) error {

@@ -122,6 +122,7 @@ var groups = []group{
 	{"full", "Full snapshots of a real etcd", measureFulls},
 	{"delta", "Producing deltas", measureDeltas},
 	{"stores", "Streams to and from object stores, and listings", measureStores},
+	{"immutability", "Locks that are prolonged, and collecting", measureImmutability},
 	{"member", "A member: etcd-wrapper and the sidecar", measureMembers},
 	{"latency", "Requests to one member and to three", measureLatency},
 	{"operator", "The operator, with many Etcds", measureOperators},

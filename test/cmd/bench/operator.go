@@ -63,6 +63,7 @@ type scale struct {
 	made, bare, still *measured
 	asked             []string // the requests it sent while nothing happened
 	looks             float64  // at Etcds meanwhile
+	sent, tried       float64  // requests, and looks, while they were made
 	objects           int      // that a bare client made
 }
 
@@ -151,7 +152,11 @@ func (s *scale) beside(first *scale) []criterion {
 }
 
 func (s *scale) remarks(idle time.Duration) []string {
-	all := []string{fmt.Sprintf("%d idle Etcds were looked at %.0f times in %s.", s.etcds, s.looks, idle)}
+	n := float64(s.etcds)
+	all := []string{
+		fmt.Sprintf("While %d Etcds were made each was looked at %.1f times, for which the operator sent %.1f requests.", s.etcds, s.tried/n, s.sent/n),
+		fmt.Sprintf("%d idle Etcds were looked at %.0f times in %s.", s.etcds, s.looks, idle),
+	}
 	if n := len(s.asked); n > 0 {
 		all = append(all, fmt.Sprintf("The operator of %d idle Etcds sent %d requests, such as: %s", s.etcds, n, strings.Join(s.asked[:min(n, 3)], "; ")))
 	}
@@ -204,7 +209,11 @@ func (b *bench) measureMaking(ctx context.Context, site *site, op *operating, s 
 	}
 	s.made = m[0]
 	s.made.runs[0].wall, s.made.runs[0].cpu = made, processTime(op.PID()) // from its start
-	return nil
+	if s.sent, err = op.metric(ctx, "rest_client_requests_total"); err != nil {
+		return err
+	}
+	s.tried, err = op.metric(ctx, "etcddruid_looks_total")
+	return err
 }
 
 // measureIdle has all members report, and looks at the operator once it has nothing to do any more.

@@ -92,7 +92,7 @@ func (s *site) define(ctx context.Context) error {
 		}
 	}
 	return cluster.Await(ctx, time.Minute, func(ctx context.Context) error {
-		for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks"} {
+		for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks", "etcdoperatortasks", "etcdopstasks"} {
 			if _, err := s.objects.Resource(druidResource(plural)).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 				return err
 			}

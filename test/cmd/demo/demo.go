@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/test/history"
 	"druid.internal/druid/test/stores"
 )
@@ -87,7 +88,7 @@ func (d *demo) start() (err error) {
 	}
 	say("etcd %s at %s", stores.EtcdVersion, d.etcd.Endpoint())
 
-	keys, err := d.minio.Assume(d.ctx, stores.WriterPolicy(bucket, prefix))
+	keys, err := d.minio.Assume(d.ctx, policies.S3(policies.Writer, bucket, prefix))
 	if err != nil {
 		return err
 	}

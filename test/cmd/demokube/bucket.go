@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/test/sites"
 	"druid.internal/druid/test/stores"
 )
@@ -27,7 +28,7 @@ func (d *demo) store() (string, error) {
 	if err := d.minio.CreateBucket(d.ctx, bucket, stores.Compliance, 1); err != nil {
 		return "", err
 	}
-	keys, err := d.minio.Assume(d.ctx, stores.WriterPolicy(bucket, storePrefix))
+	keys, err := d.minio.Assume(d.ctx, policies.S3(policies.Writer, bucket, storePrefix))
 	if err != nil {
 		return "", err
 	}

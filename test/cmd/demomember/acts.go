@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/test/members"
 	"druid.internal/druid/test/sites"
@@ -44,7 +45,7 @@ func (d *demo) store() (string, error) {
 
 // issue has the store issue credentials, which die with it.
 func (d *demo) issue() error {
-	keys, err := d.minio.Assume(d.ctx, stores.WriterPolicy(bucket, storePrefix))
+	keys, err := d.minio.Assume(d.ctx, policies.S3(policies.Writer, bucket, storePrefix))
 	if err != nil {
 		return err
 	}

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/s3"
@@ -165,7 +167,7 @@ func as(t *testing.T, bucket, policy string) *s3.Store {
 
 func TestAWriterWithTheLeastRightsCanDoItsWorkAndNothingElse(t *testing.T) {
 	bucket := onMinIO(t).newBucket(t, stores.Compliance)
-	s := as(t, bucket, stores.WriterPolicy(bucket, "a/"))
+	s := as(t, bucket, policies.S3(policies.Writer, bucket, "a/"))
 	for _, size := range []int{10, 2*part + 1} {
 		key := fmt.Sprintf("a/key-%d", size)
 		o, err := s.Put(t.Context(), key, bytes.NewReader(make([]byte, size)), store.PutOptions{})
@@ -208,6 +210,64 @@ func TestAWriterWithTheLeastRightsCanDoItsWorkAndNothingElse(t *testing.T) {
 	}
 }
 
+// Each identity of examples/policies does what it is for below its prefix, and is refused everything else.
+func TestEveryRoleDoesItsWorkAndNothingElse(t *testing.T) {
+	bucket := onMinIO(t).newBucket(t, stores.Lockable)
+	owner := open(t, minioServer.options(bucket))
+	day := 24 * time.Hour
+	attempts := map[string]func(s *s3.Store, key string, v store.Version) error{
+		"reads": func(s *s3.Store, _ string, v store.Version) error {
+			body, err := s.Open(t.Context(), v, 0, 1)
+			if err == nil {
+				body.Close()
+			}
+			return err
+		},
+		"writes": func(s *s3.Store, key string, _ store.Version) error {
+			_, err := s.Put(t.Context(), key+"-new", strings.NewReader("x"), store.PutOptions{})
+			return err
+		},
+		"tags": func(s *s3.Store, _ string, v store.Version) error { return s.SetTag(t.Context(), v, "k", "v") },
+		"extends": func(s *s3.Store, _ string, v store.Version) error {
+			_, err := s.Extend(t.Context(), v, time.Now().Add(2*day))
+			return err
+		},
+		"extends beyond the cap": func(s *s3.Store, _ string, v store.Version) error {
+			_, err := s.Extend(t.Context(), v, time.Now().Add(60*day))
+			return err
+		},
+		"deletes": func(s *s3.Store, _ string, v store.Version) error { return s.Delete(t.Context(), v) },
+	}
+	for role, does := range map[policies.Role][]string{
+		policies.Writer:    {"reads", "writes"},
+		policies.Reader:    {"reads"},
+		policies.Collector: {"reads", "deletes"},
+		policies.Extender:  {"reads", "extends"},
+		policies.Excluder:  {"reads", "tags"},
+	} {
+		t.Run(string(role), func(t *testing.T) {
+			s := as(t, bucket, policies.S3(role, bucket, "ns/main"))
+			for what, try := range attempts {
+				for _, below := range []string{"ns/main/", "ns/main-2/", "other/"} {
+					key := fmt.Sprintf("%s%s-%s", below, role, strings.ReplaceAll(what, " ", "-"))
+					lock := store.PutOptions{} // none, so that rights alone refuse; what is not locked is not extended
+					if strings.HasPrefix(what, "extends") {
+						lock.Retention = &immutability.Retention{Mode: immutability.ModeGovernance, Until: time.Now().Add(day)}
+					}
+					o, err := owner.Put(t.Context(), key, strings.NewReader("x"), lock)
+					if err != nil {
+						t.Fatal(err)
+					}
+					may := below == "ns/main/" && slices.Contains(does, what)
+					if err := try(s, key, o.Version); may && err != nil || !may && !errors.Is(err, store.ErrForbidden) {
+						t.Errorf("it %s below %s: %v, want that it may: %t", what, below, err, may)
+					}
+				}
+			}
+		})
+	}
+}
+
 // cancels is an empty stream that gives up when it is read.
 type cancels struct{ cancel func() }
 
@@ -240,7 +300,7 @@ func TestACollectorIsRefusedByTheLockAndSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused *store.ImmutableError
-	if err := as(t, bucket, stores.CollectorPolicy(bucket, "a/")).Delete(t.Context(), o.Version); !errors.As(err, &refused) || errors.Is(err, store.ErrForbidden) {
+	if err := as(t, bucket, policies.S3(policies.Collector, bucket, "a/")).Delete(t.Context(), o.Version); !errors.As(err, &refused) || errors.Is(err, store.ErrForbidden) {
 		t.Errorf("Delete = %v, want the lock's refusal", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/engine/prober"
 	"druid.internal/druid/internal/store/s3"
@@ -26,16 +27,16 @@ func TestTheProbeTellsWhatBucketsReallyGive(t *testing.T) {
 		"versions only":            {stores.Versioned, root, immutability.ModeNone, prober.Allowed, "one byte"},
 		"no versions":              {stores.Unversioned, root, immutability.ModeNone, prober.Allowed, "one byte"},
 		"compliance, as a collector": {stores.Compliance, func(t *testing.T, bucket string) *s3.Store {
-			return as(t, bucket, strings.Replace(stores.CollectorPolicy(bucket, "a/"), `"s3:DeleteObject"`, `"s3:DeleteObject","s3:PutObject"`, 1))
+			return as(t, bucket, strings.Replace(policies.S3(policies.Collector, bucket, "a/"), `"s3:DeleteObject"`, `"s3:DeleteObject","s3:PutObject"`, 1))
 		}, immutability.ModeCompliance, prober.Refused, "stay for 1 day"},
 		"compliance, as the writer": {stores.Compliance, func(t *testing.T, bucket string) *s3.Store {
-			return as(t, bucket, stores.WriterPolicy(bucket, "a/"))
+			return as(t, bucket, policies.S3(policies.Writer, bucket, "a/"))
 		}, immutability.ModeUnknown, prober.NotProven, "stay for 1 day"},
 		"compliance, as one who may not see locks": {stores.Compliance, func(t *testing.T, bucket string) *s3.Store {
 			return as(t, bucket, stores.BlindWriterPolicy(bucket, "a/"))
 		}, immutability.ModeUnknown, prober.NotProven, "stay for 1 day"},
 		"versions only, as the writer": {stores.Versioned, func(t *testing.T, bucket string) *s3.Store {
-			return as(t, bucket, stores.WriterPolicy(bucket, "a/"))
+			return as(t, bucket, policies.S3(policies.Writer, bucket, "a/"))
 		}, immutability.ModeUnknown, prober.NotProven, "one byte"},
 	}
 	for name, c := range cases {

@@ -1,0 +1,103 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// HibernationSpec is what happens when replicas becomes 0.
+type HibernationSpec struct {
+	// Stop the members also if the final full snapshot cannot be taken, proven or locked, or not every member
+	// stands at its last revision. It is tried once. What is on volumes alone then is lost with them. Default:
+	// false: the members go on until the snapshot is good.
+	// +kubebuilder:default=false
+	// +optional
+	AllowUnprotected *bool `json:"allowUnprotected,omitempty"`
+	// Keep, or Delete: what becomes of the volumes once all members have stopped. Delete removes their claims,
+	// but only if a final full snapshot of this hibernation was proven; the cluster then wakes up from the
+	// bucket alone, which takes as long as a restore. Default: Keep.
+	// +kubebuilder:default=Keep
+	// +optional
+	Volumes *HibernationVolumes `json:"volumes,omitempty"`
+}
+
+// HibernationVolumes says what becomes of the volumes of a hibernated cluster.
+//
+// +kubebuilder:validation:Enum=Keep;Delete
+type HibernationVolumes string
+
+// What becomes of the volumes.
+const (
+	HibernationKeepsVolumes   HibernationVolumes = "Keep"
+	HibernationDeletesVolumes HibernationVolumes = "Delete"
+)
+
+// HibernationStatus is what is known of a hibernation. The operator writes it before the step that depends on
+// it, and removes it when the cluster has woken up and a new full snapshot is in the bucket.
+type HibernationStatus struct {
+	// The uid of the Etcd that was hibernated. What stands here of another one does not count.
+	// +required
+	EtcdUID types.UID `json:"etcdUID"`
+	// The generation of the specification that asked for it.
+	// +required
+	Generation int64 `json:"generation"`
+	// The last full snapshot before the members stopped. Absent: they stopped without one.
+	// +optional
+	FinalSnapshot *FinalSnapshot `json:"finalSnapshot,omitempty"`
+	// Since when the volumes go, if they do. Those that are left then are no cluster any more.
+	// +optional
+	VolumesGoSince *metav1.Time `json:"volumesGoSince,omitempty"`
+	// Since when the cluster wakes up. Absent: it does not.
+	// +optional
+	AwakeSince *metav1.Time `json:"awakeSince,omitempty"`
+}
+
+// FinalSnapshot is the last full snapshot before a hibernation.
+type FinalSnapshot struct {
+	// Name of the object in the bucket, without its directory.
+	// +required
+	Name string `json:"name"`
+	// Where it is: provider, container, prefix, and the endpoint if another than the provider's is named. The cluster wakes up
+	// from there, or from its volumes.
+	// +required
+	Store string `json:"store"`
+	// The last revision in it, which was that of every member when they stopped.
+	// +required
+	Revision int64 `json:"revision"`
+	// When it was found that it can be restored.
+	// +required
+	VerifiedAt metav1.Time `json:"verifiedAt"`
+	// Until when nobody can delete it, or the copy that is kept in its place, as the store told last. Absent: that is not known, or
+	// it is held without an end.
+	// +optional
+	ProtectedUntil *metav1.Time `json:"protectedUntil,omitempty"`
+	// Whether it is held until somebody releases it.
+	// +optional
+	Held bool `json:"held,omitempty"`
+	// When an extension told that last. Absent: none did yet, and it is what was told as the snapshot was taken.
+	// +optional
+	LookedAt *metav1.Time `json:"lookedAt,omitempty"`
+	// What the last extension found wrong with the newest backup. Absent: nothing.
+	// +optional
+	Damaged string `json:"damaged,omitempty"`
+}
+
+// KeepsVolumes: the volumes stay while the cluster is hibernated.
+func (e *Etcd) KeepsVolumes() bool {
+	h := e.Spec.Hibernation
+	return h == nil || h.Volumes == nil || *h.Volumes != HibernationDeletesVolumes
+}
+
+// SkipsHibernationBackup is why no final full snapshot is taken; empty: one is.
+func (e *Etcd) SkipsHibernationBackup() string {
+	if e.Annotations[AnnotationSkipHibernationBackup] == "true" {
+		return "the annotation " + AnnotationSkipHibernationBackup
+	}
+	return ""
+}
+
+// AllowsUnprotectedHibernation: the members stop whatever becomes of the final full snapshot.
+func (e *Etcd) AllowsUnprotectedHibernation() bool {
+	h := e.Spec.Hibernation
+	return h != nil && h.AllowUnprotected != nil && *h.AllowUnprotected
+}

@@ -1,0 +1,76 @@
+package crdtest
+
+// ofOperatorTasks are the cases of EtcdOperatorTasks and EtcdOpsTasks.
+func ofOperatorTasks() []Case {
+	made := func(plural, name string, change Set, field, says string) Case {
+		return Case{Name: name, Plural: plural, Change: change, Field: field, Says: says}
+	}
+	task := func(name string, change Set, field, says string) Case {
+		return made("etcdoperatortasks", name, change, field, says)
+	}
+	ops := func(name string, change Set, field, says string) Case {
+		return made("etcdopstasks", name, change, field, says)
+	}
+	standing := func(kind, config string) Set {
+		s := Set{"spec.type": kind, "spec.config": nil}
+		if config != "" {
+			s["spec.config"] = config
+		}
+		return s
+	}
+	extension := func(config string) Set { return standing("ExtendFullSnapshotImmutability", config) }
+	collection := func(config string) Set { return standing("CollectBackups", config) }
+	const snapshot, schedule = "spec.config.onDemandSnapshot", "must be a schedule of cron"
+	cases := []Case{
+		task("a task of an unknown type is refused", Set{"spec.type": "Defragmentation"}, "spec.type", `"ExtendFullSnapshotImmutability"`),
+		task("a type with Task at the end is taken", Set{"spec.type": "OnDemandSnapshotTask"}, "", ""),
+		task("a task without its Etcd is refused", Set{"spec.ownerEtcdReference": nil}, "spec.ownerEtcdReference", "write ownerEtcdReference: {name: NAME-OF-THE-ETCD}"),
+		task("the misspelt name of the Etcd is refused", Set{"spec.ownerEtcdReference": nil, "spec.ownerEtcdRefrence": `{name: etcd-main, namespace: default}`}, "spec.ownerEtcdRefrence", "is misspelt: write ownerEtcdReference"),
+		task("the misspelt name with the fields of the original is refused", Set{"spec.ownerEtcdReference": nil, "spec.ownerEtcdRefrence": `{Name: etcd-main, Namespace: default}`}, "spec.ownerEtcdRefrence", "is misspelt: write ownerEtcdReference"),
+		task("the misspelt name beside the right one is refused", Set{"spec.ownerEtcdRefrence": `{name: etcd-main}`}, "spec.ownerEtcdRefrence", "is misspelt: write ownerEtcdReference"),
+		task("the misspelt name with a text is refused", Set{"spec.ownerEtcdReference": nil, "spec.ownerEtcdRefrence": "default/etcd-main"}, "spec.ownerEtcdRefrence", "ownerEtcdReference: {name: NAME-OF-THE-ETCD}"),
+		task("an Etcd as text is refused with the new form", Set{"spec.ownerEtcdReference": "default/etcd-main"}, "spec.ownerEtcdReference", "ownerEtcdReference: {name: NAME-OF-THE-ETCD}"),
+		task("an Etcd with its namespace is taken", Set{"spec.ownerEtcdReference": `{name: etcd-main, namespace: default}`}, "", ""),
+		task("a configuration as text is refused with the new form", Set{"spec.config": "type: full\n"}, "spec.config", "config: {onDemandSnapshot: {type: full}}"),
+		task("a snapshot without a configuration is refused", Set{"spec.config": nil}, "spec.config", "write config: {onDemandSnapshot: {type: full}}"),
+		task("a snapshot with another type's configuration is refused", Set{"spec.config": `{extendFullSnapshotImmutability: {}}`}, "spec.config", "write type: ExtendFullSnapshotImmutability"),
+		task("a snapshot with a schedule is refused", Set{"spec.config.schedule": "@daily"}, "spec.config", "write type: ExtendFullSnapshotImmutability"),
+		task("a snapshot of no type is refused", Set{snapshot + ".type": nil}, snapshot+".type", "Required value"),
+		task("a snapshot of an unknown type is refused", Set{snapshot + ".type": "incremental"}, snapshot+".type", `"delta"`),
+		task("a final delta is refused", Set{snapshot: `{type: delta, isFinal: true}`}, snapshot+".isFinal", "write type: full, or leave isFinal out"),
+		task("a delta that says it is not final is taken", Set{snapshot: `{type: delta, isFinal: false, timeoutSecondsDelta: 10}`}, "", ""),
+		task("too little time for a full is refused", Set{snapshot + ".timeoutSecondsFull": 119}, snapshot+".timeoutSecondsFull", "greater than or equal to 120"),
+		task("too little time for a delta is refused", Set{snapshot + ".timeoutSecondsDelta": 9}, snapshot+".timeoutSecondsDelta", "greater than or equal to 10"),
+		task("a time to live below nothing is refused", Set{"spec.ttlSecondsAfterFinished": -1}, "spec.ttlSecondsAfterFinished", "greater than or equal to 0"),
+		task("no time to live is taken", Set{"spec.ttlSecondsAfterFinished": 0}, "", ""),
+
+		task("an extension without a configuration is taken", extension(""), "", ""),
+		task("an extension with its schedule is taken", extension(`{extendFullSnapshotImmutability: {schedule: 0 */6 * * *}}`), "", ""),
+		task("an extension with a flat schedule is taken", extension(`{schedule: 0 0 * * *}`), "", ""),
+		task("an extension with two schedules is refused", extension(`{schedule: 0 0 * * *, extendFullSnapshotImmutability: {}}`), "spec.config.schedule", "stands twice"),
+		task("an extension with a snapshot's configuration is refused", extension(`{onDemandSnapshot: {type: full}}`), "spec.config.onDemandSnapshot", "write type: OnDemandSnapshot"),
+		task("an extension four fields of whose schedule are there is refused", extension(`{extendFullSnapshotImmutability: {schedule: 0 0 * *}}`), "spec.config.extendFullSnapshotImmutability.schedule", schedule),
+		task("an extension whose flat schedule is no schedule is refused", extension(`{schedule: "@fortnightly"}`), "spec.config.schedule", schedule),
+
+		task("a collection without a configuration is taken", collection(""), "", ""),
+		task("a collection with its schedule is taken", collection(`{collectBackups: {schedule: 17 */6 * * *}}`), "", ""),
+		task("a collection with an extension's schedule is refused", collection(`{schedule: "@daily"}`), "spec.config", "write type: ExtendFullSnapshotImmutability"),
+		task("a collection whose schedule is no schedule is refused", collection(`{collectBackups: {schedule: at noon}}`), "spec.config.collectBackups.schedule", schedule),
+		task("an extension with a collection's configuration is refused", extension(`{collectBackups: {}}`), "spec.config.collectBackups", "write type: CollectBackups"),
+
+		ops("the original's task without a configuration is refused", Set{"spec.config": nil}, "spec.config", "Required value"),
+		ops("the original's task with an empty configuration is refused", Set{"spec.config": `{}`}, "spec.config", "at least 1 properties"),
+		ops("the original's task without an Etcd is taken", Set{"spec.etcdName": nil}, "", ""),
+		ops("a final delta by the original's task is refused", Set{snapshot: `{type: delta, isFinal: true}`}, snapshot+".isFinal", "write type: full, or leave isFinal out"),
+		ops("no time to live of the original's task is refused", Set{"spec.ttlSecondsAfterFinished": 0}, "spec.ttlSecondsAfterFinished", "greater than or equal to 1"),
+	}
+	for plural, change := range map[string]Set{
+		"etcdoperatortasks": {"spec.ttlSecondsAfterFinished": 7},
+		"etcdopstasks":      {"spec.etcdName": "etcd-events"},
+	} {
+		cases = append(cases,
+			Case{Name: "changing one of the " + plural + " is refused", Plural: plural, Update: true, Change: change, Field: "spec", Says: "cannot be changed: make another task"},
+			Case{Name: "labelling one of the " + plural + " is taken", Plural: plural, Update: true, Change: Set{"metadata.labels": `{a: b}`}})
+	}
+	return cases
+}

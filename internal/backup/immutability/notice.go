@@ -1,0 +1,50 @@
+package immutability
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Notice is what a run that prolonged locks tells whoever started it: one line of JSON, which Kubernetes keeps
+// with the pod that has ended.
+type Notice struct {
+	At       time.Time `json:"extensionAt"` // when the store was asked
+	Snapshot string    `json:"snapshot"`    // name of the full that is kept locked; empty: nothing is, as Damaged says
+	// End is the revision to which a restore of it goes; 0: the program is one that did not tell it yet.
+	End int64 `json:"endRevision,omitempty"`
+	// Until is the first end among the locks of what a restore of it reads, as it was read back; zero: none is known.
+	Until time.Time `json:"protectedUntil,omitzero"`
+	Held  bool      `json:"held,omitempty"` // all of it is held without an end
+	// Released: it is newer than what runs held, and nothing is held by them any more.
+	Released bool `json:"released,omitempty"`
+	// Damaged says what is wrong with the newest backup, in whose place an older one is kept, or none; empty: nothing.
+	Damaged string `json:"damaged,omitempty"`
+}
+
+// MaxNotice bounds a notice in bytes: Kubernetes keeps no more of a pod.
+const MaxNotice = 4096
+
+// String is the line.
+func (n Notice) String() string {
+	const room = MaxNotice / 2 // for what JSON makes of it
+	if len(n.Damaged) > room {
+		n.Damaged = strings.ToValidUTF8(n.Damaged[:room], "")
+	}
+	text, err := json.Marshal(n)
+	if err != nil {
+		return "" // not of times and texts
+	}
+	return string(text)
+}
+
+// ParseNotice finds the notice in what a pod left behind; false: there is none.
+func ParseNotice(text string) (n Notice, found bool) {
+	for line := range strings.Lines(text) {
+		var one Notice
+		if json.Unmarshal([]byte(line), &one) == nil && !one.At.IsZero() && (one.Snapshot != "" || one.Damaged != "") {
+			n, found = one, true
+		}
+	}
+	return n, found
+}

@@ -1,0 +1,258 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/operator/health"
+	"druid.internal/druid/internal/operator/hibernation"
+)
+
+// finalFor is what the final snapshot is for, as it is known in memory.
+func finalFor(e *druidv1alpha1.Etcd) string {
+	return fmt.Sprintf("the hibernation of generation %d", e.Generation)
+}
+
+// hibernate decides what is done because no member is wanted, or was. What it decides depends on what was
+// written down before; whether it is done, on the mode.
+func (p *Plan) hibernate(o *Observed, s size, now time.Time) {
+	p.Hibernation = health.Hibernation(o.Observation)
+	if p.Mode == ModeWatch || p.Mode == ModeTend || o.foreign() {
+		return
+	}
+	p.Sleep = hibernation.Decide(hibernationFacts(o, s, p.Hibernation, now))
+	p.Hibernation = p.Sleep.Record
+}
+
+func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStatus, now time.Time) hibernation.Facts {
+	e := o.Etcd
+	f := hibernation.Facts{
+		Now: now, UID: e.UID, Generation: e.Generation,
+		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil,
+		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
+		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Revision: known(e), Settle: settle(e),
+		Extending: o.Extension != nil && o.Extension.DeletionTimestamp == nil && !o.Extension.Status.State.Ended(),
+	}
+	for i := range o.Members {
+		f.Revision = max(f.Revision, o.Members[i].Status.Revision)
+	}
+	f.Refusing = refusers(o)
+	if f.Wanted {
+		f.Silent = mute(o, now)
+		return f
+	}
+	f.Untouched = s.untouched()
+	f.Elsewhere = elsewhere(o)
+	state := o.Snapshots[finalFor(e)]
+	f.Attempt = hibernation.Attempt{Running: state.Running, Taken: state.Final, Failed: state.Failed, Spoilt: state.Spoilt, Ended: state.Ended}
+	for _, i := range s.mustAgree() {
+		m := hibernation.Member{Name: e.MemberName(i)}
+		if sidecar, answered := o.Sidecars[i]; answered && participates(sidecar) {
+			m.Known, m.Revision = true, sidecar.Etcd.Revision
+			m.Refuses, m.Left, m.Cannot = refusal(sidecar)
+			if slices.Contains(sidecar.Etcd.Alarms, alarmCorrupt) {
+				f.Differ = append(f.Differ, m.Name)
+			}
+		}
+		f.Members = append(f.Members, m)
+	}
+	return f
+}
+
+// refusal is for how long a member has refused clients and still will, and why it cannot be asked to.
+func refusal(m agentapi.Member) (since, left time.Duration, cannot string) {
+	if m.Refusal == nil {
+		return 0, 0, "its sidecar is of a version that does not know how"
+	}
+	return m.Refusal.For(), m.Refusal.Left(), m.Refusal.Impossible
+}
+
+// refusers are the members that refuse clients now.
+func refusers(o *Observed) (names []string) {
+	for _, n := range slices.Sorted(maps.Keys(o.Sidecars)) {
+		if r := o.Sidecars[n].Refusal; r != nil && r.LeftSeconds > 0 {
+			names = append(names, o.Etcd.MemberName(n))
+		}
+	}
+	return names
+}
+
+// mute are members that do not answer, and may refuse clients: none is asked to any more for longer than it does.
+func mute(o *Observed, now time.Time) (names []string) {
+	c := druidv1alpha1.FindCondition(o.Etcd.Status.Conditions, druidv1alpha1.ConditionHibernated)
+	if !o.Asked || !fallsAsleep(o, now) || c.Reason == druidv1alpha1.ReasonWakingUp && now.Sub(c.LastUpdateTime.Time) >= hibernation.RefuseFor {
+		return nil
+	}
+	for i := range o.Pods {
+		p := &o.Pods[i]
+		n, _ := o.Etcd.PodOrdinal(p.Name)
+		if _, answered := o.Sidecars[n]; !answered && p.DeletionTimestamp == nil && everRan(p) && wasThere(o, p) {
+			names = append(names, o.Etcd.MemberName(n))
+		}
+	}
+	return names
+}
+
+// fallsAsleep: what was told last is that members stop, or are to, or a short time ago were to. They may refuse clients,
+// whatever is wanted by now.
+func fallsAsleep(o *Observed, now time.Time) bool {
+	c := druidv1alpha1.FindCondition(o.Etcd.Status.Conditions, druidv1alpha1.ConditionHibernated)
+	if c == nil || len(o.Pods) == 0 || c.Status != druidv1alpha1.ConditionFalse {
+		return false
+	}
+	h := o.Etcd.Status.Hibernation
+	if c.Reason != druidv1alpha1.ReasonWakingUp || h == nil {
+		return true
+	}
+	return h.AwakeSince != nil && now.Sub(h.AwakeSince.Time) < hibernation.RefuseFor &&
+		slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool { return wasThere(o, &p) })
+}
+
+// wasThere: a pod is from before the members were wanted again, so that it may have been asked to refuse clients.
+func wasThere(o *Observed, p *corev1.Pod) bool {
+	h := o.Etcd.Status.Hibernation
+	return h == nil || h.AwakeSince == nil || !p.CreationTimestamp.After(h.AwakeSince.Time)
+}
+
+// stayOpen has members serve clients again: what is refused does not go on by itself. Those that were told to stop do so.
+func (p *Plan) stayOpen(o *Observed) {
+	if o.replicas() > 0 {
+		p.Sleep.Refuse, p.Sleep.Admit = false, len(refusers(o)) > 0
+	}
+}
+
+// mustAgree are the ordinals of the members whose revision has to be that of the final snapshot: those that have a
+// pod or are listed, but for those that have left the cluster, which nobody writes to any more.
+func (s size) mustAgree() (all []int) {
+	list, known := s.o.listed()
+	for i := range int(max(s.live.Members, s.o.replicas())) {
+		left := known && i >= int(s.live.Members) && !slices.ContainsFunc(list, func(l agentapi.Listed) bool {
+			n, ours := s.o.Etcd.MemberOrdinal(l.Name)
+			if l.Name == "" {
+				n, ours = s.ordinalAt(l.PeerURLs)
+			}
+			return ours && n == i
+		})
+		if !left {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// storeOf names the place in which the backups are made, for people and for comparison; empty: none are.
+func storeOf(e *druidv1alpha1.Etcd) string {
+	if !e.BackupsEnabled() {
+		return ""
+	}
+	s := e.Spec.Backup.Store
+	text := func(t *string) string {
+		if t == nil {
+			return ""
+		}
+		return *t
+	}
+	where := fmt.Sprintf("%s %s", text((*string)(s.Provider)), path.Join(text(s.Container), s.Prefix))
+	if at := text(s.EndpointOverride); at != "" {
+		where += " at " + at
+	}
+	return where
+}
+
+// elsewhere are pods whose sidecars write the backups in another place than the specification says, or in
+// another name.
+func elsewhere(o *Observed) (names []string) {
+	if len(o.Pods) == 0 {
+		return nil
+	}
+	e := o.Etcd.DeepCopy()
+	e.SetDefaults()
+	want := backupChecksum(e, ownerOf(o))
+	for i := range o.Pods {
+		if p := &o.Pods[i]; want != "" && p.DeletionTimestamp == nil && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// settle is how old what a sidecar tells of its etcd may be: it asks once in so long, and may miss one time. Sidecars may
+// run by a former specification, so it is never less than with the default.
+func settle(e *druidv1alpha1.Etcd) time.Duration {
+	every := 5 * time.Second
+	if l := e.Spec.Backup.LeaderElection; l != nil && l.ReelectionPeriod != nil {
+		every = max(every, l.ReelectionPeriod.Duration)
+	}
+	return 2 * every
+}
+
+// newFull says whether a full is in the bucket that was taken since the members started again, as the backup leader
+// tells. A sidecar takes one when it finds that the newest is a final one; copies of that, made to be locked anew, are
+// final as well.
+func newFull(o *Observed, r *druidv1alpha1.HibernationStatus) bool {
+	if r == nil || r.AwakeSince == nil {
+		return false
+	}
+	full := health.LastFull(o.Observation)
+	switch {
+	case full == nil, full.Timestamp.Before(r.AwakeSince):
+		return false
+	case r.FinalSnapshot != nil && (full.Name == r.FinalSnapshot.Name || full.EndRevision < r.FinalSnapshot.Revision):
+		return false
+	}
+	n, err := snapshot.ParseName(full.Name)
+	return err != nil || !n.Final
+}
+
+// hibernated is the condition Hibernated; false: it does not apply.
+func (p *Plan) hibernated() (c druidv1alpha1.Condition, applies bool) {
+	status := druidv1alpha1.ConditionFalse
+	if p.Sleep.Asleep {
+		status = druidv1alpha1.ConditionTrue
+	}
+	return druidv1alpha1.Condition{Type: druidv1alpha1.ConditionHibernated, Status: status, Reason: p.Sleep.Reason, Message: p.Sleep.Message}, p.Sleep.Reason != ""
+}
+
+// deleteClaims has the volume claims go that the members had.
+func (p *Plan) deleteClaims(o *Observed) {
+	if !p.Sleep.DeleteClaims {
+		return
+	}
+	for i := range o.Claims {
+		if c := &o.Claims[i]; c.DeletionTimestamp == nil {
+			p.Remove = append(p.Remove, Removal{c, "PersistentVolumeClaim", "the cluster is hibernated: " + p.Sleep.Message})
+		}
+	}
+}
+
+// hibernationNews are events about steps that are another one than before, and about a lock that is about to end.
+func hibernationNews(before, now []druidv1alpha1.Condition) (all []news) {
+	changed := func(of druidv1alpha1.ConditionType) *druidv1alpha1.Condition {
+		c, was := druidv1alpha1.FindCondition(now, of), druidv1alpha1.FindCondition(before, of)
+		if c == nil || was != nil && was.Reason == c.Reason {
+			return nil
+		}
+		return c
+	}
+	if c := changed(druidv1alpha1.ConditionHibernated); c != nil {
+		kind := Hibernating
+		switch c.Reason {
+		case druidv1alpha1.ReasonFinalSnapshotFailed, druidv1alpha1.ReasonFinalSnapshotNoLock, druidv1alpha1.ReasonWritesAfterSnapshot,
+			druidv1alpha1.ReasonRevisionsNotKnown, druidv1alpha1.ReasonStoreChanged, druidv1alpha1.ReasonSharedWithOthers:
+			kind = HibernationHeld
+		}
+		all = append(all, news{kind, c.Message})
+	}
+	if c := changed(druidv1alpha1.ConditionHibernationBackupProtected); c != nil && c.Status == druidv1alpha1.ConditionFalse {
+		all = append(all, news{ProtectionEnds, c.Message})
+	}
+	return all
+}

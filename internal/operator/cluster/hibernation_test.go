@@ -1,0 +1,454 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/hibernation"
+)
+
+// locks asks for them; the period is the bucket's.
+func locks(o *Observed) {
+	o.Etcd.Spec.Backup.Store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionBucket}
+}
+
+// finalTaken is a final snapshot that this operator has taken for the generation of the Etcd.
+func finalTaken(change ...func(*druidv1alpha1.FinalSnapshot)) func(*Observed) {
+	return func(o *Observed) {
+		f := &druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 1000, VerifiedAt: ago(time.Minute), ProtectedUntil: ptr(ago(-96 * time.Hour))}
+		for _, c := range change {
+			c(f)
+		}
+		o.Snapshots = map[string]SnapshotState{finalFor(o.Etcd): {Done: true, Ended: testNow.Add(-time.Minute), Final: f}}
+	}
+}
+
+// recorded is what an operator before wrote down.
+func recorded(generation int64, change ...func(*druidv1alpha1.HibernationStatus)) func(*Observed) {
+	return func(o *Observed) {
+		h := &druidv1alpha1.HibernationStatus{EtcdUID: o.Etcd.UID, Generation: generation, FinalSnapshot: &druidv1alpha1.FinalSnapshot{Name: "Full-9", Store: storeOf(o.Etcd), Revision: 1000, VerifiedAt: ago(time.Minute), ProtectedUntil: ptr(ago(-96 * time.Hour))}}
+		for _, c := range change {
+			c(h)
+		}
+		o.Etcd.Status.Hibernation = h
+	}
+}
+
+// gone: the members have stopped.
+func gone(o *Observed) {
+	*o.StatefulSet.Spec.Replicas = 0
+	o.Pods, o.Sidecars, o.Asked = nil, nil, false
+	o.Etcd.Status.LastKnownRevision = ptr(int64(1000))
+}
+
+func volumesGo(o *Observed) {
+	v := druidv1alpha1.HibernationDeletesVolumes
+	o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{Volumes: &v}
+}
+
+func at(i int, revision int64) func(*Observed) {
+	return func(o *Observed) {
+		m := o.Sidecars[i]
+		e := *m.Etcd
+		e.Revision = revision
+		m.Etcd = &e
+		o.Sidecars[i] = m
+	}
+}
+
+// tells: the sidecar of a member tells how that treats clients.
+func tells(i int, r *agentapi.Refusal) func(*Observed) {
+	return func(o *Observed) {
+		m := o.Sidecars[i]
+		m.Refusal = r
+		o.Sidecars[i] = m
+	}
+}
+
+// refusing: all members refuse clients since a minute.
+func refusing(o *Observed) {
+	for i := range o.Sidecars {
+		tells(i, &agentapi.Refusal{ForSeconds: 60, LeftSeconds: 540})(o)
+	}
+}
+
+// steps of a cluster of three that is to sleep, sleeps, or is to wake up, one row for each. The conditions are what is
+// told of it; replicas is what the StatefulSet shall have.
+func TestAClusterFallsAsleepStepByStep(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		seen     []func(*Observed)
+		reason   string
+		replicas int32
+		snapshot bool
+		claims   int // that go
+		task     string
+		ports    string
+	}{
+		"nothing is known":                     {[]func(*Observed){wants(0), locks}, "TakingFinalSnapshot", 3, true, 0, "", "backuprestore"},
+		"it is proven":                         {[]func(*Observed){wants(0), locks, finalTaken()}, "ScalingToZero", 0, false, 0, "made", "backuprestore"},
+		"it was proven, and the operator died": {[]func(*Observed){wants(0), locks, recorded(2)}, "ScalingToZero", 0, false, 0, "made", "backuprestore"},
+		"for an earlier hibernation":           {[]func(*Observed){wants(0), locks, recorded(1)}, "TakingFinalSnapshot", 3, true, 0, "made", "backuprestore"},
+		"for another Etcd of this name":        {[]func(*Observed){wants(0), recorded(2, func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "before" })}, "TakingFinalSnapshot", 3, true, 0, "", "backuprestore"},
+		"without a lock":                       {[]func(*Observed){wants(0), locks, finalTaken(func(f *druidv1alpha1.FinalSnapshot) { f.ProtectedUntil = nil })}, "FinalSnapshotNoLock", 3, false, 0, "", "backuprestore"},
+		"without a lock where none is wanted":  {[]func(*Observed){wants(0), finalTaken(func(f *druidv1alpha1.FinalSnapshot) { f.ProtectedUntil = nil })}, "ScalingToZero", 0, false, 0, "", "backuprestore"},
+		"somebody writes":                      {[]func(*Observed){wants(0), finalTaken(), at(1, 1001)}, "WritesAfterSnapshot", 3, true, 0, "", "backuprestore"},
+		"a member lags":                        {[]func(*Observed){wants(0), finalTaken(), at(1, 999)}, "RevisionsNotKnown", 3, false, 0, "", "backuprestore"},
+		"a member is away":                     {[]func(*Observed){wants(0), finalTaken(), func(o *Observed) { delete(o.Sidecars, 1) }}, "RevisionsNotKnown", 3, false, 0, "", "backuprestore"},
+		"nobody leads": {[]func(*Observed){wants(0), finalTaken(), func(o *Observed) {
+			for i, m := range o.Sidecars {
+				e := *m.Etcd
+				e.Leader = ""
+				m.Etcd = &e
+				o.Sidecars[i] = m
+			}
+		}}, "RevisionsNotKnown", 3, false, 0, "", "backuprestore"},
+		"by annotation": {[]func(*Observed){wants(0), func(o *Observed) {
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSkipHibernationBackup: "true"}
+		}}, "ScalingToZero", 0, false, 0, "", "backuprestore"},
+		"not by that annotation": {[]func(*Observed){wants(0), func(o *Observed) {
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSkipHibernationBackup: "yes"}
+		}}, "TakingFinalSnapshot", 3, true, 0, "", "backuprestore"},
+		"without a store":           {[]func(*Observed){wants(0), func(o *Observed) { o.Etcd.Spec.Backup.Store = nil }}, "ScalingToZero", 0, false, 0, "", "backuprestore"},
+		"asleep":                    {[]func(*Observed){wants(0), locks, recorded(2), gone}, "Hibernated", 0, false, 0, "made", "backuprestore"},
+		"asleep, the volumes go":    {[]func(*Observed){wants(0), recorded(2), gone, volumesGo}, "DeletingVolumes", 0, false, 3, "", "backuprestore"},
+		"asleep, nothing recorded":  {[]func(*Observed){wants(0), gone, volumesGo}, "HibernatedUnproven", 0, false, 0, "", "backuprestore"},
+		"asleep, a member had more": {[]func(*Observed){wants(0), recorded(2), gone, volumesGo, func(o *Observed) { o.Etcd.Status.LastKnownRevision = ptr(int64(1001)) }}, "Hibernated", 0, false, 0, "", "backuprestore"},
+		"woken":                     {[]func(*Observed){wants(0), locks, recorded(2), gone, asked, wants(3)}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
+		"waking up":                 {[]func(*Observed){locks, asked, recorded(2, awake)}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
+		"woken up": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
+			*o.Members[2].Status.Snapshots.LastFull = full("Full-00000000-00001000-1764000000.zst", 10*time.Second)
+		}}, "", 3, false, 0, "goes", "client server backuprestore"},
+		"woken up, by a copy of the final one": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
+			*o.Members[2].Status.Snapshots.LastFull = full("Full-00000000-00001000-1764000000.zst.final", 10*time.Second)
+		}}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
+		"a former backup leader's full": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
+			old := full(anyFull, 10*time.Second)
+			o.Members[0].Status.Snapshots = &druidv1alpha1.MemberSnapshots{LastFull: &old}
+		}}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
+		"a full from before it slept": {[]func(*Observed){locks, asked, recorded(2, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }), func(o *Observed) {
+			*o.Members[2].Status.Snapshots.LastFull = full(anyFull, 20*time.Hour)
+		}}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
+		"a full of less than the final one": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
+			*o.Members[2].Status.Snapshots.LastFull = full(anyFull, 10*time.Second)
+			o.Members[2].Status.Snapshots.LastFull.EndRevision = 999
+		}}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
+		"the store changes with it":     {[]func(*Observed){wants(0), another, finalTaken()}, "StoreChanged", 3, false, 0, "", "backuprestore"},
+		"the store changed since":       {[]func(*Observed){wants(0), recorded(2), gone, volumesGo, another}, "StoreChanged", 0, false, 0, "", "backuprestore"},
+		"woken, the store is another":   {[]func(*Observed){wants(0), recorded(2), gone, noClaims, wants(3), another}, "StoreChanged", 0, false, 0, "", "client server backuprestore"},
+		"woken, there is no store":      {[]func(*Observed){wants(0), recorded(2), gone, noClaims, wants(3), func(o *Observed) { o.Etcd.Spec.Backup.Store = nil }}, "StoreChanged", 0, false, 0, "", "client server backuprestore"},
+		"woken while the volumes go":    {[]func(*Observed){wants(0), volumesGo, recorded(2, func(h *druidv1alpha1.HibernationStatus) { h.VolumesGoSince = ptr(ago(time.Minute)) }), gone, func(o *Observed) { o.Claims = o.Claims[2:] }, wants(3)}, "DeletingVolumes", 0, false, 1, "", "client server backuprestore"},
+		"etcd says that data differ":    {[]func(*Observed){wants(0), finalTaken(), corrupt(1)}, "RevisionsNotKnown", 3, false, 0, "", "backuprestore"},
+		"two of three have left before": {[]func(*Observed){wants(0), finalTaken(), left}, "ScalingToZero", 0, false, 0, "", "backuprestore"},
+		"asleep by annotation": {[]func(*Observed){locks, recorded(1), gone, func(o *Observed) {
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationDisableRuntimeComponents: ""}
+		}}, "Hibernated", 0, false, 0, "made", ""},
+		"locks are not asked for any more": {[]func(*Observed){wants(0), recorded(2), gone, asked}, "Hibernated", 0, false, 0, "goes", "backuprestore"},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			o := running(t, 3, func(o *Observed) { o.Members[2].Status.Snapshots.LastFull.Name = "Full-9" })
+			for _, change := range c.seen {
+				change(o)
+			}
+			if o.Etcd.Spec.Replicas == 0 {
+				refusing(o)
+			}
+			p := mustDecide(t, o, testSettings)
+			reason := ""
+			if h := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionHibernated); h != nil {
+				reason = h.Reason
+			}
+			if reason != c.reason || p.Size.Replicas != c.replicas || (p.Snapshot != nil) != c.snapshot {
+				t.Errorf("reason %q, %d replicas, snapshot %+v; want %q, %d, %t; waits for %q", reason, p.Size.Replicas, p.Snapshot, c.reason, c.replicas, c.snapshot, p.Waits())
+			}
+			claims, task, ports := 0, "", ""
+			for _, r := range p.Remove {
+				switch r.Kind {
+				case "PersistentVolumeClaim":
+					claims++
+				case druidv1alpha1.KindEtcdOperatorTask:
+					task = "goes"
+				}
+			}
+			if o.Live[Key{druidv1alpha1.KindEtcdOperatorTask, "main-hibernation"}] != nil && task == "" {
+				task = "stays"
+			}
+			for _, object := range p.Objects {
+				switch object := object.(type) {
+				case *druidv1alpha1.EtcdOperatorTask:
+					task = "made"
+				case *corev1.Service:
+					if object.Name == o.Etcd.ClientServiceName() {
+						ports = portsOf(object)
+					}
+				}
+			}
+			if claims != c.claims || task != c.task || ports != c.ports {
+				t.Errorf("claims that go: %d, task %q, ports %q; want %d, %q, %q", claims, task, ports, c.claims, c.task, c.ports)
+			}
+			if c.replicas == 0 && c.reason == "ScalingToZero" && p.Hibernation == nil {
+				t.Error("the members stop, and nothing is written down")
+			}
+		})
+	}
+}
+
+func TestMembersAreToldHowToTreatClients(t *testing.T) {
+	now := []func(*Observed){wants(0), refusing}
+	with := func(more ...func(*Observed)) []func(*Observed) { return append(slices.Clone(now), more...) }
+	for phrase, c := range map[string]struct {
+		seen          []func(*Observed)
+		reason        string
+		message       string // in it
+		refuse, admit bool
+	}{
+		"nobody was asked yet":      {[]func(*Observed){wants(0)}, "ClosingToClients", "main-0, main-1, main-2 to refuse clients", true, false},
+		"all refuse":                {with(), "TakingFinalSnapshot", "the final full snapshot", false, false},
+		"one serves them":           {with(tells(1, &agentapi.Refusal{})), "ClosingToClients", "main-1 to refuse", true, false},
+		"one soon will":             {with(tells(1, &agentapi.Refusal{ForSeconds: 900, LeftSeconds: 30})), "ClosingToClients", "main-1 to refuse", true, false},
+		"a former sidecar":          {with(tells(1, nil)), "TakingFinalSnapshot", "main-1 does not refuse clients (its sidecar is of a version that does not know how)", false, false},
+		"a wrapper without a token": {with(tells(1, &agentapi.Refusal{Impossible: "it has no token"})), "TakingFinalSnapshot", "main-1 does not refuse clients (it has no token)", false, false},
+		"proven, one just began":    {with(finalTaken(), tells(1, &agentapi.Refusal{ForSeconds: 3, LeftSeconds: 597})), "ClosingToClients", "anew", false, false},
+		"proven":                    {with(finalTaken()), "ScalingToZero", "", false, false},
+		"the store changes with it": {with(another), "StoreChanged", "", false, true},
+		"members are wanted again":  {[]func(*Observed){refusing}, "WakingUp", "main-0, main-1, main-2", false, true},
+		"they were wanted before":   {nil, "", "", false, false},
+	} {
+		p := mustDecide(t, running(t, 3, c.seen...), testSettings)
+		var h druidv1alpha1.Condition
+		if found := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionHibernated); found != nil {
+			h = *found
+		}
+		if h.Reason != c.reason || !strings.Contains(h.Message, c.message) || p.Sleep.Refuse != c.refuse || p.Sleep.Admit != c.admit {
+			t.Errorf("%s: reason %q, refuse %t, admit %t; want %q, %t, %t; %s", phrase, h.Reason, p.Sleep.Refuse, p.Sleep.Admit, c.reason, c.refuse, c.admit, h.Message)
+		}
+		if c.admit && p.Done() {
+			t.Errorf("%s: nothing is left to be done", phrase)
+		}
+	}
+}
+
+// Members that are as many as wanted are asked all the same as long as they may refuse clients.
+func TestWhoeverMayRefuseClientsIsAsked(t *testing.T) {
+	says := func(reason string, status druidv1alpha1.ConditionStatus) func(*Observed) {
+		return func(o *Observed) {
+			o.Etcd.Status.Conditions = druidv1alpha1.SetCondition(nil, druidv1alpha1.Condition{Type: druidv1alpha1.ConditionHibernated, Status: status, Reason: reason}, ago(time.Minute))
+		}
+	}
+	for phrase, c := range map[string]struct {
+		seen []func(*Observed)
+		want bool
+	}{
+		"awake":                            {nil, false},
+		"to sleep, and not any more":       {[]func(*Observed){says("TakingFinalSnapshot", "False")}, true},
+		"blocked, and not wanted any more": {[]func(*Observed){says("FinalSnapshotFailed", "False")}, true},
+		"told to serve clients again":      {[]func(*Observed){says("WakingUp", "False")}, true},
+		"waking up": {[]func(*Observed){says("WakingUp", "False"), recorded(2, awake), func(o *Observed) {
+			for i := range o.Pods {
+				o.Pods[i].CreationTimestamp = ago(time.Second)
+			}
+		}}, false},
+		"woken before the members stopped":    {[]func(*Observed){says("WakingUp", "False"), recorded(2, awake)}, true},
+		"woken before that, long ago":         {[]func(*Observed){says("WakingUp", "False"), recorded(2, func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = ptr(ago(hibernation.RefuseFor)) })}, false},
+		"asleep":                              {[]func(*Observed){says("Hibernated", "True"), gone}, false},
+		"pods are left that were told to end": {[]func(*Observed){says("ScalingToZero", "False"), recorded(2)}, true},
+	} {
+		if got := fallsAsleep(running(t, 3, c.seen...), testNow); got != c.want {
+			t.Errorf("%s: asked %t, want %t", phrase, got, c.want)
+		}
+	}
+}
+
+// A member that does not answer when members are wanted again may refuse clients for as long as it was asked to.
+func TestWhoeverDoesNotAnswerIsAskedAgain(t *testing.T) {
+	says := func(reason string, before time.Duration) func(*Observed) {
+		return func(o *Observed) {
+			o.Asked = true
+			o.Etcd.Status.Conditions = druidv1alpha1.SetCondition(nil, druidv1alpha1.Condition{Type: druidv1alpha1.ConditionHibernated, Status: druidv1alpha1.ConditionFalse, Reason: reason}, ago(before))
+		}
+	}
+	silent := func(o *Observed) { delete(o.Sidecars, 1) }
+	for phrase, c := range map[string]struct {
+		seen   []func(*Observed)
+		reason string
+	}{
+		"all serve clients":                    {[]func(*Observed){says("TakingFinalSnapshot", time.Hour)}, ""},
+		"one does not answer":                  {[]func(*Observed){says("TakingFinalSnapshot", time.Hour), silent}, "WakingUp"},
+		"it does not answer for a while":       {[]func(*Observed){says("WakingUp", hibernation.RefuseFor-time.Second), silent}, "WakingUp"},
+		"it does not answer any more":          {[]func(*Observed){says("WakingUp", hibernation.RefuseFor), silent}, ""},
+		"it is started anew, and serves them":  {[]func(*Observed){says("TakingFinalSnapshot", time.Hour), silent, func(o *Observed) { o.Pods[1].Status.ContainerStatuses = nil }}, ""},
+		"nobody was ever told to refuse them":  {[]func(*Observed){silent, func(o *Observed) { o.Asked = true }}, ""},
+		"of two that do not, one refuses them": {[]func(*Observed){says("TakingFinalSnapshot", time.Hour), silent, tells(0, &agentapi.Refusal{LeftSeconds: 60})}, "WakingUp"},
+	} {
+		p := mustDecide(t, running(t, 3, c.seen...), testSettings)
+		reason := ""
+		if h := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionHibernated); h != nil {
+			reason = h.Reason
+		}
+		if reason != c.reason {
+			t.Errorf("%s: reason %q, want %q", phrase, reason, c.reason)
+		}
+	}
+}
+
+// What is refused does not go on by itself, so nobody is kept waiting for it.
+func TestMembersServeClientsWhileTheSpecificationIsRefused(t *testing.T) {
+	refused := func(o *Observed) {
+		o.Etcd.Spec.Backup.Store.Roles = &druidv1alpha1.StoreRoles{CollectorSecretRef: &corev1.SecretReference{Name: "collector", Namespace: "elsewhere"}}
+	}
+	for phrase, c := range map[string]struct {
+		seen          []func(*Observed)
+		refuse, admit bool
+	}{
+		"nobody was asked yet":      {[]func(*Observed){wants(0), refused}, false, false},
+		"they were asked before":    {[]func(*Observed){wants(0), refusing, refused}, false, true},
+		"everything is proven":      {[]func(*Observed){wants(0), refusing, finalTaken(), refused}, false, true},
+		"members were told to stop": {[]func(*Observed){wants(0), refusing, recorded(2), refused, func(o *Observed) { *o.StatefulSet.Spec.Replicas = 0 }}, false, false},
+	} {
+		p := mustDecide(t, running(t, 3, c.seen...), testSettings)
+		if len(p.Refused) == 0 || p.Sleep.Refuse != c.refuse || p.Sleep.Admit != c.admit {
+			t.Errorf("%s: refuse %t, admit %t; want %t, %t; refused %q", phrase, p.Sleep.Refuse, p.Sleep.Admit, c.refuse, c.admit, p.Refused)
+		}
+	}
+}
+
+const anyFull = "Full-00000000-00001000-1764000000.zst"
+
+func full(name string, before time.Duration) druidv1alpha1.MemberSnapshot {
+	return druidv1alpha1.MemberSnapshot{Name: name, Timestamp: ago(before), EndRevision: 1000}
+}
+
+// another: the backups are to be made in another bucket than that of the pods.
+func another(o *Observed) {
+	o.Etcd.Spec.Backup.Store = o.Etcd.Spec.Backup.Store.DeepCopy()
+	o.Etcd.Spec.Backup.Store.Container = ptr("elsewhere")
+}
+
+func noClaims(o *Observed) { o.Claims = nil }
+
+func corrupt(i int) func(*Observed) {
+	return func(o *Observed) {
+		m := o.Sidecars[i]
+		e := *m.Etcd
+		e.Alarms = []string{alarmCorrupt}
+		m.Etcd = &e
+		o.Sidecars[i] = m
+	}
+}
+
+// left: all but the first have left etcd on the way from three to one, and their pods were to go next.
+func left(o *Observed) {
+	live := desired.ReadConfigMap(o.Etcd, o.ConfigMap)
+	live.Members = 1
+	o.Configured = &live
+	for i, m := range o.Sidecars {
+		if i > 0 {
+			m.Etcd = nil
+		} else {
+			e := *m.Etcd
+			e.Leader, e.Members = m.ID, e.Members[:1]
+			m.Etcd = &e
+		}
+		o.Sidecars[i] = m
+	}
+}
+
+// What is only tended keeps what protects it.
+func TestAnExtensionStaysWhileTheSpecificationIsOnlyTended(t *testing.T) {
+	manual := testSettings
+	manual.AutoReconcile = false
+	for phrase, change := range map[string]func(*Observed){
+		"the operator was upgraded":                func(o *Observed) { o.StatefulSet.Annotations[druidv1alpha1.AnnotationAppliedBy] = "former" },
+		"the specification changed, not asked for": func(o *Observed) { o.Etcd.Generation++ },
+		"members are wanted, not asked for":        wants(3),
+	} {
+		o := running(t, 3, wants(0), locks, recorded(2), gone, asked, func(o *Observed) { o.Etcd.Status.ObservedGeneration = ptr(o.Etcd.Generation) }, change)
+		p := mustDecide(t, o, manual)
+		if p.Mode != ModeTend {
+			t.Fatalf("%s: mode %s", phrase, p.Mode)
+		}
+		for _, r := range p.Remove {
+			t.Errorf("%s: the cluster sleeps on, and %s %s goes", phrase, r.Kind, r.Object.GetName())
+		}
+	}
+}
+
+// Members that work must not be stopped because a cache still holds the StatefulSet of their sleep.
+func TestMembersStopByTheVersionAloneThatWasLookedAt(t *testing.T) {
+	o := running(t, 3, wants(0), locks, recorded(1, awake), func(o *Observed) {
+		*o.StatefulSet.Spec.Replicas = 0
+		o.StatefulSet.ResourceVersion = "7"
+	})
+	for _, object := range mustDecide(t, o, testSettings).Objects {
+		if set, is := object.(*appsv1.StatefulSet); is && set.ResourceVersion != "7" {
+			t.Errorf("0 replicas are applied to version %q, want that of the look", set.ResourceVersion)
+		}
+	}
+}
+
+// A sidecar looks at its etcd once per second and waits for two.
+func TestWhatMembersToldIsOlderThanAnyLook(t *testing.T) {
+	for period, want := range map[time.Duration]time.Duration{100 * time.Millisecond: 10 * time.Second, time.Minute: 2 * time.Minute} {
+		e := newEtcd(0, func(e *druidv1alpha1.Etcd) {
+			e.Spec.Backup.LeaderElection = &druidv1alpha1.LeaderElectionSpec{ReelectionPeriod: &metav1.Duration{Duration: period}}
+		})
+		if got := settle(e); got != want {
+			t.Errorf("with a period of %s it settles for %s, want %s", period, got, want)
+		}
+	}
+}
+
+func awake(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = ptr(ago(time.Minute)) }
+
+// asked: the task is there that prolongs locks.
+func asked(o *Observed) {
+	task := extensionTask(o.Etcd)
+	o.Extension = task
+	o.Live[Key{druidv1alpha1.KindEtcdOperatorTask, task.Name}] = task
+}
+
+func portsOf(s *corev1.Service) string {
+	var names []string
+	for _, p := range s.Spec.Ports {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestTwoEtcdsOfOneNamespaceSleepByThemselves(t *testing.T) {
+	a, b := newEtcd(0), newEtcd(0, func(e *druidv1alpha1.Etcd) { e.Name, e.UID = "events", "other-uid" })
+	pa, pb := extensionTask(a), extensionTask(b)
+	if pa.Name == pb.Name || !metav1.IsControlledBy(pa, a) || metav1.IsControlledBy(pa, b) {
+		t.Errorf("tasks %s and %s", pa.Name, pb.Name)
+	}
+	s := snapshots{states: map[types.UID]map[string]SnapshotState{a.UID: {finalFor(a): {Done: true}}}}
+	if got := s.of(b); len(got) != 0 {
+		t.Errorf("what is known of main counts for events: %+v", got)
+	}
+}
+
+// A look after which nothing was to be done is not the last one: what runs of the extension tell may let volumes go.
+func TestWhatIsToldOfASleepingBackupIsLookedAt(t *testing.T) {
+	now := time.Now()
+	before := running(t, 3, wants(0), recorded(2), gone, volumesGo)
+	for phrase, change := range map[string]func(*druidv1alpha1.FinalSnapshot){
+		"damage":   func(f *druidv1alpha1.FinalSnapshot) { f.Damaged = "a hole" },
+		"a date":   func(f *druidv1alpha1.FinalSnapshot) { f.ProtectedUntil = &metav1.Time{Time: now} },
+		"a look":   func(f *druidv1alpha1.FinalSnapshot) { f.LookedAt = &metav1.Time{Time: now} },
+		"its hold": func(f *druidv1alpha1.FinalSnapshot) { f.Held = true },
+	} {
+		after := running(t, 3, wants(0), recorded(2, func(h *druidv1alpha1.HibernationStatus) { change(h.FinalSnapshot) }), gone, volumesGo)
+		if fingerprint(before) == fingerprint(after) {
+			t.Errorf("%s changes nothing", phrase)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/operator/metrics"
+)
+
+func TestAProofOfLessIsNone(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
+		switch r.URL.Path {
+		case agentapi.Full:
+			answer(agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, ContentRevision: 11, ImmutableUntil: testNow})
+		case agentapi.Verify:
+			answer(agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: testNow, Proved: &agentapi.Proved{Base: "Full-1", EndRevision: 9}})
+		}
+	}))
+	t.Cleanup(server.Close)
+	c, err := agentapi.NewClientOver(server.Client(), server.URL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := snapshotBy(t.Context(), c, Snapshot{For: "test", Final: true, Purpose: "u/5"}, time.Minute); err == nil {
+		t.Errorf("revision %d counts as proven, and the proof went up to 9", got.Revision)
+	}
+}
+
+// The time for a full must not bound the question for its lock, which comes after the proof.
+func TestALongProofDoesNotSpoilTheSnapshot(t *testing.T) {
+	began := time.Now()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
+		op := agentapi.Operation{Kind: "verify", Status: agentapi.InProgress, Start: began}
+		switch r.URL.Path {
+		case agentapi.Full:
+			answer(agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9})
+		case agentapi.Latest:
+			answer(agentapi.LatestSnapshots{FullSnapshot: &agentapi.Snapshot{SnapName: "Full-1", ImmutableUntil: testNow.Add(time.Hour)}})
+		case agentapi.Verify:
+			answer(op)
+		case agentapi.Operations:
+			op.Status, op.Proved = agentapi.Success, &agentapi.Proved{Base: "Full-1", EndRevision: 9}
+			answer([]agentapi.Operation{op})
+		}
+	}))
+	t.Cleanup(server.Close)
+	c, err := agentapi.NewClientOver(server.Client(), server.URL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The proof takes a second, which is longer than a full may take here.
+	got, err := snapshotBy(t.Context(), c, Snapshot{For: "test", Final: true, Purpose: "u/5"}, 500*time.Millisecond)
+	if err != nil || got.ProtectedUntil == nil {
+		t.Errorf("%+v, %v; want the proven snapshot with its lock", got, err)
+	}
+}
+
+// It is asked for again for the same purpose, so that the sidecar gives the same one.
+func TestAProvenSnapshotWhoseLockIsNotToldIsNotSpoilt(t *testing.T) {
+	proven := agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: testNow, Proved: &agentapi.Proved{Base: "Full-1", EndRevision: 11}}
+	s := &sidecar{member: agentapi.Member{BackupLeader: true}, verified: []agentapi.Operation{proven}, fails: agentapi.Latest}
+	a, o := listen(t, s, false)
+	all := newSnapshots(a, time.Now, a.log, metrics.New())
+	what := Snapshot{For: "the test", Final: true, Purpose: "u/5"}
+	for _, spoilt := range []string{"", "Full-0"} {
+		all.states[o.Etcd.UID] = map[string]SnapshotState{what.For: {Failed: "a hole", Spoilt: spoilt}}
+		all.begin(o, what)
+		<-all.told
+		if got := all.of(o.Etcd)[what.For]; got.Done || got.Spoilt != spoilt || !strings.Contains(got.Failed, "until when it is locked is not known") {
+			t.Errorf("%+v, want a failure that leaves %q spoilt", got, spoilt)
+		}
+	}
+	all.stop()
+	all.running.Wait()
+}
+
+// A status that several writers of the same Etcd race for must not give a snapshot of an earlier generation the place of the
+// one that is being taken.
+func TestASnapshotThatEndsLateDoesNotForgetTheNewOne(t *testing.T) {
+	s := newSnapshots(nil, time.Now, slog.New(slog.DiscardHandler), metrics.New())
+	first, second := make(chan struct{}), make(chan struct{})
+	calls := make(chan struct{}, 10)
+	s.dial = slowDial(func(e *druidv1alpha1.Etcd) {
+		calls <- struct{}{}
+		if e.Generation == 5 {
+			<-first
+		} else {
+			<-second
+		}
+	})
+	o := running(t, 1)
+	old, young := *o, *o
+	old.Etcd, young.Etcd = o.Etcd.DeepCopy(), o.Etcd.DeepCopy()
+	old.Etcd.Generation, young.Etcd.Generation = 5, 6
+	s.begin(&old, Snapshot{For: finalFor(old.Etcd), Final: true})
+	<-calls
+	s.begin(&young, Snapshot{For: finalFor(young.Etcd), Final: true})
+	<-calls
+	close(first)
+	<-s.told
+	if !s.of(young.Etcd)[finalFor(young.Etcd)].Running {
+		t.Error("the snapshot of generation 6 is being taken, and is forgotten: another one is begun beside it")
+	}
+	close(second)
+	<-s.told
+	s.stop()
+	s.running.Wait()
+}
+
+type slowDial func(*druidv1alpha1.Etcd)
+
+func (d slowDial) dialer(_ context.Context, e *druidv1alpha1.Etcd) (dialer, error) {
+	d(e)
+	return nil, errors.New("no")
+}
+
+func (slowDial) full(context.Context, *druidv1alpha1.Etcd, []corev1.Pod, Snapshot, time.Duration) error {
+	return nil
+}
+
+// Members that are wanted again begin another life: what was under way for the former one is nobody's.
+func TestASnapshotThatWasDroppedLeavesNothing(t *testing.T) {
+	for phrase, gone := range map[string]func(*snapshots, *druidv1alpha1.Etcd){
+		"members are wanted": func(s *snapshots, e *druidv1alpha1.Etcd) { s.drop(e.UID, finalFor(e)) },
+		"the Etcd is gone":   func(s *snapshots, e *druidv1alpha1.Etcd) { s.forget(e.UID) },
+	} {
+		began, end := make(chan struct{}), make(chan struct{})
+		s := newSnapshots(slowDial(func(*druidv1alpha1.Etcd) { close(began); <-end }), time.Now, slog.New(slog.DiscardHandler), metrics.New())
+		o := running(t, 1)
+		s.begin(o, Snapshot{For: finalFor(o.Etcd), Final: true})
+		<-began
+		gone(s, o.Etcd)
+		close(end)
+		<-s.told
+		if got := s.of(o.Etcd); len(got) != 0 {
+			t.Errorf("%s: %+v is known, want nothing", phrase, got)
+		}
+		s.stop()
+		s.running.Wait()
+	}
+}

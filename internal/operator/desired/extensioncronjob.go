@@ -1,0 +1,42 @@
+package desired
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// ExtensionInput is everything that a CronJob depends on which keeps the newest backup locked.
+type ExtensionInput struct {
+	TaskInput
+	// Since is when the task was made: what was uploaded before is not removed.
+	Since time.Time
+	// Release: the Etcd is awake, and its former backup is held.
+	Release bool
+}
+
+// ExtensionCronJob keeps the newest backup locked on a schedule.
+func ExtensionCronJob(in ExtensionInput) *batchv1.CronJob {
+	if in.Release {
+		return extensionCronJob(in, "--release-holds", "--snapstore-temp-directory="+scratchDir, "--notice-file="+corev1.TerminationMessagePathDefault)
+	}
+	args := []string{}
+	if period, _ := objectLock(in.Etcd.Spec.Backup.Store); period != "" {
+		args = append(args, "--retention-period="+period) // the bucket has none
+	}
+	args = append(args, "--snapstore-temp-directory="+scratchDir, "--notice-file="+corev1.TerminationMessagePathDefault)
+	if _, collector := in.Etcd.CollectorSecret(); !collector { // who removes expired copies
+		args = append(args, "--gc-from-timestamp="+in.Since.UTC().Format(time.RFC3339))
+	}
+	return extensionCronJob(in, args...)
+}
+
+func extensionCronJob(in ExtensionInput, args ...string) *batchv1.CronJob {
+	return taskCronJob(in.TaskInput, taskRun{
+		component: druidv1alpha1.ComponentExtensionJob, verb: "extend-snapshot-immutability", scratch: "extension-scratch",
+		args: args, secret: credentialsOf(in.Etcd, (*druidv1alpha1.Etcd).ExtenderSecret),
+	})
+}

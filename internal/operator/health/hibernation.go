@@ -1,0 +1,170 @@
+package health
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/operator/hibernation"
+)
+
+// Hibernation is what is known of the hibernation, with what the last run of the extension told; nil: nothing. The
+// pods of runs go some time after their end, so what they told is remembered.
+func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
+	h := o.Etcd.Status.Hibernation
+	if h == nil || h.FinalSnapshot == nil || o.Extension == nil {
+		return h
+	}
+	newest, found := immutability.Notice{}, false
+	for i := range o.ExtensionPods {
+		p := &o.ExtensionPods[i]
+		if p.CreationTimestamp.Before(&o.Extension.CreationTimestamp) {
+			continue // of a task of the same name, of an earlier hibernation
+		}
+		for _, c := range p.Status.ContainerStatuses {
+			if c.State.Terminated == nil {
+				continue
+			}
+			if n, is := immutability.ParseNotice(c.State.Terminated.Message); is && n.At.After(newest.At) {
+				newest, found = n, true
+			}
+		}
+	}
+	at := metav1.NewTime(newest.At.UTC().Truncate(time.Second))
+	if known := h.FinalSnapshot.LookedAt; !found || known != nil && !known.Before(&at) {
+		return h
+	}
+	h = h.DeepCopy()
+	f := h.FinalSnapshot
+	damaged, known := tells(newest, f)
+	f.LookedAt, f.Damaged = &at, damaged
+	if damaged != "" {
+		return h // the dates are of another one
+	}
+	f.Held, f.ProtectedUntil = known && newest.Held && !newest.Released, nil
+	if known && !newest.Until.IsZero() {
+		until := metav1.NewTime(newest.Until.UTC().Truncate(time.Second))
+		f.ProtectedUntil = &until
+	}
+	return h
+}
+
+// tells says whether a run kept everything that the final full has: what is damaged if it did not, and known if it did.
+// A copy has another name and the same revisions, so it is these that count. An older program tells no end: then the
+// names tell, if they can be read.
+func tells(n immutability.Notice, final *druidv1alpha1.FinalSnapshot) (damaged string, known bool) {
+	switch {
+	case n.Damaged != "":
+		return n.Damaged, true
+	case n.End >= final.Revision && n.End > 0:
+		return "", true
+	case n.End > 0:
+		return fmt.Sprintf("%s is gone or excluded: %s is kept, which restores to revision %d of %d", final.Name, n.Snapshot, n.End, final.Revision), true
+	case n.Snapshot == final.Name:
+		return "", true
+	}
+	kept, err := snapshot.ParseName(n.Snapshot)
+	of, ofErr := snapshot.ParseName(final.Name)
+	switch {
+	case err != nil, ofErr != nil:
+		return "", false
+	case kept.Last < of.Last:
+		return fmt.Sprintf("%s is gone or excluded: %s is kept", final.Name, n.Snapshot), true
+	}
+	return "", true
+}
+
+// taskPatience is how long a task may be there before somebody acts on it.
+const taskPatience = 5 * time.Minute
+
+// hibernationProtected is true while the lock of the final full of a hibernated cluster ends later than the next
+// extension can be through:
+//
+//	last known       next run       through                    lock ends
+//	    |---------------|--- takes ----|--- clocks differ ---|------|
+//
+// So it is false before the lock ends, by that margin at least, and by a whole interval of the schedule if a run
+// failed. A run that should be under way counts as the next one until it should be through.
+func (v view) hibernationProtected() (f finding, applies bool) {
+	h := Hibernation(v.Observation)
+	switch {
+	case v.immutability() == nil, v.StatefulSet == nil, replicasOf(v.StatefulSet) > 0:
+		return finding{}, false
+	case v.wanted() > 0 && h == nil: // it never slept; one that did sleeps on until what is wanted is applied
+		return finding{}, false
+	}
+	switch {
+	case h == nil, h.EtcdUID != v.Etcd.UID:
+		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "no final full snapshot of this hibernation is known: it may have begun under another operator; wake the cluster and have it sleep again, or look with etcdbrctl list"), true
+	case h.FinalSnapshot == nil:
+		return fails(druidv1alpha1.ReasonFinalSnapshotMissing, "the members stopped without a final full snapshot, as that was allowed; what came after the last backup is on the volumes alone"), true
+	}
+	final, takes := h.FinalSnapshot, snapshotTimeout(v.Etcd)
+	kept := "held"
+	switch until := final.ProtectedUntil; {
+	case final.Damaged != "":
+		return fails(druidv1alpha1.ReasonFinalSnapshotDamaged, "the newest backup is damaged or gone, and what is good before it is kept locked, if anything: %s; wake the cluster, whose volumes may have everything, and have it take a full snapshot", final.Damaged), true
+	case final.Held:
+	case until == nil:
+		kept = "locked, nobody has told until when"
+	case !until.After(v.now):
+		return fails(druidv1alpha1.ReasonProtectionEnded, "the lock of %s ended at %s: whoever may delete in the bucket can delete it; %s", final.Name, at(until.Time), v.extensionRemedy()), true
+	default:
+		kept = "locked until " + at(until.Time)
+	}
+	if t := v.Extension; t != nil && (t.Status.State.Ended() || t.Status.State == "" && v.now.Sub(t.CreationTimestamp.Time) > taskPatience) {
+		why := "nobody acts on it: switch controllers.etcdOpsTask on"
+		if op := t.Status.LastOperation; op != nil {
+			why = op.Reason
+		}
+		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and the EtcdOperatorTask %s does not prolong that: %s", final.Name, kept, t.Name, why), true
+	}
+	looked := final.VerifiedAt.Time
+	if final.LookedAt != nil {
+		looked = final.LookedAt.Time
+	}
+	switch {
+	case final.Held && v.next(v.next(looked)).Add(takes+hibernation.Clocks).Before(v.now): // two runs had time to tell
+		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "%s was held, and nobody has told since %s that it still is; %s", final.Name, at(looked), v.extensionRemedy()), true
+	case final.Held:
+		return holds(druidv1alpha1.ReasonFinalSnapshotHeld, "%s is held until somebody releases it", final.Name), true
+	case final.ProtectedUntil == nil:
+		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "nobody has told until when %s is locked", final.Name), true
+	}
+	until := final.ProtectedUntil.Time
+	since := v.now.Add(-takes)
+	if l := final.LookedAt; l != nil && l.After(since) {
+		since = l.Time
+	}
+	next := v.next(since)
+	if next.Add(takes + hibernation.Clocks).After(until) {
+		return fails(druidv1alpha1.ReasonProtectionEnds, "%s is locked until %s, and the extension of %s may be through after that; %s", final.Name, at(until), at(next), v.extensionRemedy()), true
+	}
+	return holds(druidv1alpha1.ReasonFinalSnapshotProtected, "%s is locked until %s; the next extension is at %s", final.Name, at(until), at(next)), true
+}
+
+// extensionRemedy is what to do about locks that end, for the end of a message.
+func (v view) extensionRemedy() string {
+	if t := v.Extension; t != nil && t.Status.LastOperation != nil && t.Status.LastOperation.State == druidv1alpha1.OperationFailed {
+		return "the last one failed: " + t.Status.LastOperation.Reason
+	}
+	t := druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: v.Etcd.HibernationTaskName()}}
+	return "run it now (kubectl create job --from=cronjob/" + t.CronJobName() + " NAME), or run it more often (spec.backup.fullSnapshotSchedule)"
+}
+
+// next is the first time of the schedule after t, in a hundred years if there is none.
+func (v view) next(t time.Time) time.Time {
+	schedule, err := cron.ParseStandard(scheduleOf(v.Etcd))
+	if err != nil {
+		schedule, _ = cron.ParseStandard(defaultSchedule)
+	}
+	if at := schedule.Next(t.UTC()); !at.IsZero() {
+		return at
+	}
+	return t.AddDate(100, 0, 0)
+}

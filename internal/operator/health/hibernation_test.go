@@ -1,0 +1,233 @@
+package health
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/backup/immutability"
+)
+
+// TestTheLockOfAFinalSnapshotIsWatched is at 03:00; the schedule is daily at midnight, a full takes at most 15m, and clocks
+// differ by at most 30m.
+func TestTheLockOfAFinalSnapshotIsWatched(t *testing.T) {
+	at := func(d time.Duration) *metav1.Time { x := metav1.NewTime(testNow.Add(d)); return &x }
+	sleeps := func(change ...func(*druidv1alpha1.FinalSnapshot)) func(*Observation) {
+		return func(o *Observation) {
+			zero := int32(0)
+			o.StatefulSet.Spec.Replicas = &zero
+			f := &druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, VerifiedAt: *at(-time.Hour)}
+			for _, c := range change {
+				c(f)
+			}
+			o.Etcd.Status.Hibernation = &druidv1alpha1.HibernationStatus{EtcdUID: o.Etcd.UID, Generation: 5, FinalSnapshot: f}
+		}
+	}
+	until := func(d time.Duration) func(*druidv1alpha1.FinalSnapshot) {
+		return func(f *druidv1alpha1.FinalSnapshot) { f.ProtectedUntil = at(d) }
+	}
+	looked := func(d time.Duration) func(*druidv1alpha1.FinalSnapshot) {
+		return func(f *druidv1alpha1.FinalSnapshot) { f.LookedAt = at(d) }
+	}
+	task := func(state druidv1alpha1.TaskState, age time.Duration) func(*Observation) {
+		return func(o *Observation) {
+			o.Extension = &druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: "main-hibernation", CreationTimestamp: *at(-age)}}
+			o.Extension.Status.State = state
+		}
+	}
+	// told is what a pod left that was made so long ago.
+	told := func(age time.Duration, n immutability.Notice) func(*Observation) {
+		return func(o *Observation) {
+			o.ExtensionPods = append(o.ExtensionPods, corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{CreationTimestamp: *at(-age)},
+				Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}},
+			})
+		}
+	}
+	const untilNext, margin = 21 * time.Hour, 45 * time.Minute
+	for phrase, c := range map[string]struct {
+		seen    Observation
+		status  druidv1alpha1.ConditionStatus
+		reason  string
+		message string
+	}{
+		"locked for days":                      {asleep(sleeps(until(96 * time.Hour))), isTrue, "FinalSnapshotProtected", "locked until 2025-06-05T03:00:00Z; the next extension is at 2025-06-02T00:00:00Z"},
+		"just long enough":                     {asleep(sleeps(until(untilNext + margin))), isTrue, "FinalSnapshotProtected", "2025-06-02T00:45:00Z"},
+		"not long enough":                      {asleep(sleeps(until(untilNext + margin - time.Second))), isFalse, "ProtectionEnds", "may be through after that"},
+		"ended":                                {asleep(sleeps(until(0))), isFalse, "ProtectionEnded", "ended at"},
+		"ended long ago":                       {asleep(sleeps(until(-96 * time.Hour))), isFalse, "ProtectionEnded", "can delete it"},
+		"held":                                 {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true })), isTrue, "FinalSnapshotHeld", "until somebody releases it"},
+		"no date":                              {asleep(sleeps()), isUnknown, "FinalSnapshotDateNotKnown", "nobody has told"},
+		"nothing is known":                     {asleep(sleeps(), func(o *Observation) { o.Etcd.Status.Hibernation = nil }), isUnknown, "FinalSnapshotDateNotKnown", "another operator"},
+		"another Etcd's":                       {asleep(sleeps(until(96*time.Hour)), func(o *Observation) { o.Etcd.Status.Hibernation.EtcdUID = "other" }), isUnknown, "FinalSnapshotDateNotKnown", ""},
+		"without one":                          {asleep(sleeps(), func(o *Observation) { o.Etcd.Status.Hibernation.FinalSnapshot = nil }), isFalse, "FinalSnapshotMissing", "was allowed"},
+		"the task has ended":                   {asleep(sleeps(until(96*time.Hour)), task("Failed", time.Hour)), isFalse, "ExtensionNotRunning", "main-hibernation"},
+		"nobody acts on the task":              {asleep(sleeps(until(96*time.Hour)), task("", time.Hour)), isFalse, "ExtensionNotRunning", "controllers.etcdOpsTask"},
+		"nobody has acted on the task yet":     {asleep(sleeps(until(96*time.Hour)), task("", time.Minute)), isTrue, "FinalSnapshotProtected", ""},
+		"a run told":                           {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour)})), isTrue, "FinalSnapshotProtected", "2025-06-05"},
+		"a run held it":                        {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Held: true})), isTrue, "FinalSnapshotHeld", ""},
+		"a run found it damaged":               {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-8", Until: testNow.Add(96 * time.Hour), Damaged: "Full-9: a hole"})), isFalse, "FinalSnapshotDamaged", "Full-9: a hole"},
+		"a run kept a copy of it":              {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-copy", End: 9, Until: testNow.Add(96 * time.Hour)})), isTrue, "FinalSnapshotProtected", "2025-06-05"},
+		"a run kept another one":               {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-8", End: 8, Until: testNow.Add(96 * time.Hour)})), isFalse, "FinalSnapshotDamaged", "restores to revision 8 of 9"},
+		"a run of the same name went less far": {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", End: 8, Until: testNow.Add(96 * time.Hour)})), isFalse, "FinalSnapshotDamaged", "restores to revision 8 of 9"},
+		"a run found nothing":                  {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Damaged: "there is no full"})), isFalse, "FinalSnapshotDamaged", "there is no full"},
+		"an older program told of what nobody can read": {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-copy", Until: testNow.Add(96 * time.Hour)})), isUnknown, "FinalSnapshotDateNotKnown", ""},
+		"held, and the task has ended":                  {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true }), task("Failed", time.Hour)), isFalse, "ExtensionNotRunning", "Full-9 is held"},
+		"held, two runs ago":                            {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true }, looked(-52*time.Hour)), task("InProgress", 96*time.Hour)), isUnknown, "FinalSnapshotDateNotKnown", "was held"},
+		"held, one run ago":                             {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true }, looked(-27*time.Hour)), task("InProgress", 96*time.Hour)), isTrue, "FinalSnapshotHeld", ""},
+		"a run of an earlier hibernation told":          {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(2*time.Hour, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour)})), isFalse, "ProtectionEnds", ""},
+		"an older run told, of which pods remain":       {asleep(sleeps(until(96*time.Hour), looked(-time.Minute)), task("InProgress", 2*time.Hour), told(time.Hour, immutability.Notice{At: testNow.Add(-time.Hour), Snapshot: "Full-9", Until: testNow.Add(time.Hour)})), isTrue, "FinalSnapshotProtected", ""},
+	} {
+		got := conditionOf(t, c.seen, druidv1alpha1.ConditionHibernationBackupProtected)
+		if got == nil || got.Status != c.status || got.Reason != c.reason || !strings.Contains(got.Message, c.message) {
+			t.Errorf("%s: %+v, want %s, %s, %q", phrase, got, c.status, c.reason, c.message)
+		}
+	}
+	for phrase, o := range map[string]Observation{
+		"awake":                   cluster(3, ofBucket),
+		"no lock is asked for":    asleep(sleeps(until(time.Hour)), func(o *Observation) { o.Etcd.Spec.Backup.Store.Immutability = nil }),
+		"without a store":         asleep(sleeps(until(time.Hour)), func(o *Observation) { o.Etcd.Spec.Backup.Store = nil }),
+		"the members still stand": cluster(3, ofBucket, wantReplicas(0)),
+	} {
+		if got := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected); got != nil {
+			t.Errorf("%s: %+v, want no condition", phrase, got)
+		}
+	}
+}
+
+// A run that should be under way may be through any moment; one that did not come makes a difference.
+func TestARunMayTakeItsTime(t *testing.T) {
+	zero := int32(0)
+	o := asleep(func(o *Observation) {
+		o.StatefulSet.Spec.Replicas = &zero
+		until := metav1.NewTime(time.Date(2025, 6, 2, 1, 0, 0, 0, time.UTC))
+		o.Etcd.Status.Hibernation = &druidv1alpha1.HibernationStatus{EtcdUID: o.Etcd.UID, FinalSnapshot: &druidv1alpha1.FinalSnapshot{Name: "Full-9", ProtectedUntil: &until}}
+	})
+	for clock, want := range map[string]druidv1alpha1.ConditionStatus{"23:59": isTrue, "00:00": isTrue, "00:14": isTrue, "00:16": isFalse, "00:30": isFalse} {
+		day := 1
+		if strings.HasPrefix(clock, "00") {
+			day = 2
+		}
+		hm, err := time.Parse("15:04", clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Date(2025, 6, day, hm.Hour(), hm.Minute(), 0, 0, time.UTC)
+		f, applies := view{Observation: o, now: at}.hibernationProtected()
+		if !applies || f.status != want {
+			t.Errorf("at %s: %+v, want %s", clock, f, want)
+		}
+	}
+}
+
+func asleep(change ...func(*Observation)) Observation {
+	return cluster(3, append([]func(*Observation){ofBucket, wantReplicas(0), noMembers}, change...)...)
+}
+
+func conditionOf(t *testing.T, o Observation, of druidv1alpha1.ConditionType) *druidv1alpha1.Condition {
+	t.Helper()
+	return druidv1alpha1.FindCondition(Conditions(o, Members(o, DefaultThresholds(), testNow), testNow), of)
+}
+
+// The final snapshot is gone from the bucket, or excluded: the run keeps an older one, which is not damaged.
+func TestTheLockOfAnotherSnapshotIsNotThatOfTheFinalOne(t *testing.T) {
+	until := metav1.NewTime(testNow.Add(time.Hour))
+	n := immutability.Notice{At: testNow, Snapshot: "Full-00000000-00000500-1700000000.zst", Until: testNow.Add(96 * time.Hour)}
+	o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00001000-1748000000.zst.final", Revision: 1000, ProtectedUntil: &until}, func(o *Observation) {
+		o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
+	})
+	c := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected)
+	if c == nil || c.Status != isFalse {
+		t.Errorf("%+v; the run kept %s, which has revision 500 of 1000", c, n.Snapshot)
+	}
+}
+
+// A run after waking up tells that nothing is held by runs any more, whatever the bucket holds by itself.
+func TestAReleaseIsBelieved(t *testing.T) {
+	for released, want := range map[bool]bool{true: false, false: true} {
+		n := immutability.Notice{At: testNow, Snapshot: "Full-10", End: 10, Held: true, Released: released}
+		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, Held: true}, func(o *Observation) {
+			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
+		})
+		if h := Hibernation(o); h.FinalSnapshot.Held != want || h.FinalSnapshot.LookedAt == nil {
+			t.Errorf("released %t: %+v", released, h.FinalSnapshot)
+		}
+	}
+}
+
+// A hold that nobody has looked at for a month may have been released since.
+func TestAHoldIsBelievedForAsLongAsRunsTell(t *testing.T) {
+	looked := ago(30 * 24 * time.Hour)
+	c := conditionOf(t, sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Held: true, LookedAt: &looked}, func(o *Observation) {
+		o.Extension.Status.State = "Failed"
+	}), druidv1alpha1.ConditionHibernationBackupProtected)
+	if c == nil || c.Status == isTrue {
+		t.Errorf("%+v; the task has failed, and nobody has looked for 30 days at a daily schedule", c)
+	}
+}
+
+// Replicas that are not acted on (suspended, or not asked for) do not wake a cluster.
+func TestTheConditionStaysWhileMembersAreOnlyWanted(t *testing.T) {
+	until := metav1.NewTime(testNow.Add(-time.Hour))
+	for phrase, change := range map[string]func(*Observation){
+		"replicas of a suspended Etcd": func(o *Observation) {
+			o.Etcd.Spec.Replicas = 3
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSuspendReconcile: ""}
+		},
+		"asleep by the annotation": func(o *Observation) {
+			o.Etcd.Spec.Replicas = 3
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationDisableRuntimeComponents: ""}
+		},
+	} {
+		c := conditionOf(t, sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", ProtectedUntil: &until}, change), druidv1alpha1.ConditionHibernationBackupProtected)
+		if c == nil {
+			t.Errorf("%s: no condition, and the lock ended an hour ago", phrase)
+		}
+	}
+}
+
+func sleeping(final druidv1alpha1.FinalSnapshot, change ...func(*Observation)) Observation {
+	return asleep(append([]func(*Observation){func(o *Observation) {
+		zero := int32(0)
+		o.StatefulSet.Spec.Replicas = &zero
+		o.Etcd.Status.Hibernation = &druidv1alpha1.HibernationStatus{EtcdUID: o.Etcd.UID, Generation: 5, FinalSnapshot: &final}
+		o.Extension = &druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: "main-hibernation", CreationTimestamp: ago(40 * 24 * time.Hour)}}
+		o.Extension.Status.State = "InProgress"
+	}}, change...)...)
+}
+
+// A program from before tells no end: the names do.
+func TestANoticeOfAnOlderProgramIsReadByItsNames(t *testing.T) {
+	final := druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00001000-1748000000.zst.final", Revision: 1002}
+	for kept, want := range map[string]druidv1alpha1.ConditionStatus{
+		final.Name: isTrue,
+		"Full-00000000-00001000-1748600000.zst.final": isTrue, // a copy
+		"Full-00000000-00000999-1748000000.zst":       isFalse,
+		"something":                                   isUnknown,
+	} {
+		n := immutability.Notice{At: testNow, Snapshot: kept, Until: testNow.Add(96 * time.Hour)}
+		c := conditionOf(t, sleeping(final, func(o *Observation) {
+			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
+		}), druidv1alpha1.ConditionHibernationBackupProtected)
+		if c == nil || c.Status != want {
+			t.Errorf("%s was kept: %+v, want %s", kept, c, want)
+		}
+	}
+}
+
+func TestAClusterThatNeverSleptHasNoConditionAboutItsSleep(t *testing.T) {
+	o := asleep(func(o *Observation) {
+		zero := int32(0)
+		o.StatefulSet.Spec.Replicas, o.Etcd.Spec.Replicas = &zero, 3
+	})
+	if c := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected); c != nil {
+		t.Errorf("%+v, want none", c)
+	}
+}

@@ -1,0 +1,323 @@
+package hibernation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// Step is what is done now. The zero value is a cluster that is awake.
+type Step struct {
+	// Reason and Message are those of the condition Hibernated, which is True with Asleep; empty: it is absent.
+	Reason, Message string
+	Asleep          bool
+
+	// Hold is what must be so before the members stop; empty: they may.
+	Hold string
+	// Take is what a final snapshot is to be taken for now; empty: none is.
+	Take string
+	// Closed: the client Service has none of etcd's ports.
+	Closed bool
+	// Refuse: members are asked to refuse clients for RefuseFor from now on. Admit: they are asked to serve them again.
+	Refuse, Admit bool
+	// DeleteClaims: the volumes go now.
+	DeleteClaims bool
+	// Extend: the locks of the newest backup are to be prolonged.
+	Extend bool
+	// Record is status.hibernation as it has to be before anything else of the step is done.
+	Record *druidv1alpha1.HibernationStatus
+}
+
+// Decide says what is done.
+func Decide(f Facts) Step {
+	switch {
+	case f.Wanted:
+		return f.admit(f.wake())
+	case f.Replicas > 0:
+		return f.fall()
+	}
+	return f.sleep()
+}
+
+// admit has members serve clients again that refuse them, and says so where nothing else is done. Who does not answer is
+// asked again, for as long as he may refuse them.
+func (f Facts) admit(s Step) Step {
+	s.Admit = len(f.Refusing) > 0
+	switch {
+	case s.Reason != "":
+	case s.Admit:
+		s.Reason, s.Message = druidv1alpha1.ReasonWakingUp, "members serve clients again that refused them: "+strings.Join(f.Refusing, ", ")
+	case len(f.Silent) > 0:
+		s.Reason, s.Message = druidv1alpha1.ReasonWakingUp, fmt.Sprintf("members that refused clients do not answer, and may refuse them for %s: %s", duration(RefuseFor), strings.Join(f.Silent, ", "))
+	}
+	return s
+}
+
+// fall is before the members stop.
+func (f Facts) fall() Step {
+	s := Step{Closed: true, Record: f.mine()}
+	// What protected an earlier hibernation does so until there is something newer.
+	s.Extend = s.Record != nil && f.extends()
+	switch {
+	case f.Shared != "":
+		return f.admit(s.hold(druidv1alpha1.ReasonSharedWithOthers, f.Shared))
+	case f.Untouched:
+		return f.stop(s, nil, "no member ever had data")
+	case f.Store == "":
+		return f.stop(s, nil, "there are no backups, so that the volumes alone have the data")
+	case f.Skip != "":
+		return f.stop(s, nil, f.Skip+" wants no final full snapshot")
+	case len(f.Elsewhere) > 0 && f.Unprotected:
+		return f.stop(s, nil, "spec.hibernation.allowUnprotected has it so, although sidecars write their backups elsewhere than the specification says")
+	case len(f.Elsewhere) > 0:
+		return f.admit(s.hold(druidv1alpha1.ReasonStoreChanged, fmt.Sprintf("sidecars that write their backups where the specification says, %s: those of %s do not yet; set replicas back until all members are updated, then to 0 again", f.Store, strings.Join(f.Elsewhere, ", "))))
+	}
+	s.Refuse = f.refuse()
+	s = f.prove(s)
+	s.Message += f.writable()
+	return s
+}
+
+// prove has a final snapshot be taken and compared while the members refuse clients.
+func (f Facts) prove(s Step) Step {
+	reason, why, after := f.unfit()
+	ended := f.ended()
+	switch a := f.Attempt; {
+	case reason == "":
+		return f.stop(s, f.final(), "")
+	case a.Running:
+		return s.hold(druidv1alpha1.ReasonTakingFinalSnapshot, "the final full snapshot, which is being taken and proven")
+	case f.Unprotected && !ended.IsZero() && (a.Failed != "" || f.Now.Sub(ended) >= Again):
+		return f.stop(s, nil, "spec.hibernation.allowUnprotected has it so, although "+why)
+	}
+	s = s.hold(reason, why)
+	if after == 0 || !f.Attempt.Ended.IsZero() && f.Now.Sub(f.Attempt.Ended) < after {
+		return s
+	}
+	// Who allows an unproven end does not wait: the members are asked all the same.
+	if open := f.closing(); len(open) > 0 && !f.Unprotected {
+		return s.hold(druidv1alpha1.ReasonClosingToClients, fmt.Sprintf("%s to refuse clients, before the final full snapshot is taken", strings.Join(open, ", ")))
+	}
+	s.Take = f.purpose()
+	return s
+}
+
+// unfit is why the members may not stop with the final snapshot that there is, and when after the last attempt another
+// one helps; 0: it does not. An empty reason: they may.
+func (f Facts) unfit() (reason, why string, after time.Duration) {
+	final := f.final()
+	switch {
+	case final == nil && f.Attempt.Failed != "":
+		return druidv1alpha1.ReasonFinalSnapshotFailed, fmt.Sprintf("the final full snapshot failed at %s, and is tried again: %s", at(f.Attempt.Ended), f.Attempt.Failed), Again
+	case final == nil:
+		return druidv1alpha1.ReasonTakingFinalSnapshot, "the final full snapshot of this hibernation", Again
+	case f.Locks && !final.Held && final.ProtectedUntil == nil:
+		return druidv1alpha1.ReasonFinalSnapshotNoLock, fmt.Sprintf("%s is not known to be locked, and spec.backup.store.immutability asks for that: make the bucket lock new objects (etcdbrctl bucket ensure)", final.Name), AgainLocked
+	case f.Locks && !f.locked(final):
+		return druidv1alpha1.ReasonFinalSnapshotNoLock, fmt.Sprintf("the lock of %s ends at %s, which is too soon, as clocks may differ by %s: another one is taken", final.Name, at(final.ProtectedUntil.Time), duration(Clocks)), AgainLocked
+	case !f.fresh(final):
+		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("another proof, as %s was proven at %s", final.Name, at(final.VerifiedAt.Time)), Again
+	case len(f.served(final)) > 0:
+		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("another snapshot, as members served clients after %s was proven at %s: %s", final.Name, at(final.VerifiedAt.Time), strings.Join(f.served(final), ", ")), Again
+	case f.Now.Sub(f.ended()) < f.Settle: // also if the clock was set back since
+		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("members to tell that they have nothing that %s has not, some seconds after it was proven", final.Name), 0
+	case len(f.Differ) > 0:
+		return druidv1alpha1.ReasonRevisionsNotKnown, fmt.Sprintf("data that do not differ: etcd has raised the alarm CORRUPT for %s; set replicas back and replace the data of the member that is wrong", strings.Join(f.Differ, ", ")), 0
+	}
+	open := f.closing()
+	var unknown, behind, ahead, early []string
+	for _, m := range f.Members {
+		text := fmt.Sprintf("%s at %d", m.Name, m.Revision)
+		switch {
+		case !m.Known:
+			unknown = append(unknown, m.Name)
+		case m.Revision < final.Revision:
+			behind = append(behind, text)
+		case m.Revision > final.Revision:
+			ahead = append(ahead, text)
+		case m.Cannot == "" && m.Refuses < f.Settle:
+			early = append(early, text)
+		}
+	}
+	switch {
+	case len(ahead) > 0:
+		return druidv1alpha1.ReasonWritesAfterSnapshot, fmt.Sprintf("%s has everything up to revision %d, and %s: something was written before the members refused clients, or by etcd itself, as when leases end; another snapshot is taken, and the members stop when nothing is written", final.Name, final.Revision, strings.Join(ahead, ", ")), Again
+	case len(unknown)+len(f.Members) == 0, len(unknown) > 0:
+		return druidv1alpha1.ReasonRevisionsNotKnown, fmt.Sprintf("members that do not tell whether they have more than revision %d of %s: %s; make them work, or allow it with spec.hibernation.allowUnprotected", final.Revision, final.Name, strings.Join(unknown, ", ")), 0
+	case len(behind) > 0:
+		return druidv1alpha1.ReasonRevisionsNotKnown, fmt.Sprintf("%s to catch up with revision %d of %s", strings.Join(behind, ", "), final.Revision, final.Name), 0
+	case len(open) > 0:
+		return druidv1alpha1.ReasonClosingToClients, fmt.Sprintf("%s to refuse clients until the members have stopped", strings.Join(open, ", ")), 0
+	case len(early) > 0: // what is told may be from before
+		return druidv1alpha1.ReasonClosingToClients, fmt.Sprintf("members to tell their revisions anew, some seconds after they began to refuse clients: %s", strings.Join(early, ", ")), 0
+	}
+	return "", "", 0
+}
+
+// stop lets the members stop: the record is written first. A former one is not this hibernation's.
+func (f Facts) stop(s Step, final *druidv1alpha1.FinalSnapshot, without string) Step {
+	r := &druidv1alpha1.HibernationStatus{EtcdUID: f.UID, Generation: f.Generation, FinalSnapshot: final}
+	if r.FinalSnapshot != nil {
+		r.FinalSnapshot = final.DeepCopy()
+		r.FinalSnapshot.Store = f.Store
+	}
+	s.Record, s.Extend = r, f.extends()
+	s.Reason, s.Message = druidv1alpha1.ReasonScalingToZero, "the members stop: "+without
+	if final != nil {
+		s.Message = fmt.Sprintf("the members stop: %s can be restored and has everything up to revision %d", final.Name, final.Revision)
+	}
+	return s
+}
+
+// sleep is after the members were told to stop.
+func (f Facts) sleep() Step {
+	s := Step{Closed: true, Record: f.mine(), Extend: f.extends()}
+	var final *druidv1alpha1.FinalSnapshot
+	if s.Record != nil && s.Record.AwakeSince == nil {
+		final = s.Record.FinalSnapshot
+	}
+	goes, keeps := f.claimsGo(s.Record, final)
+	switch {
+	case f.Pods > 0:
+		s.Reason, s.Message = druidv1alpha1.ReasonScalingToZero, fmt.Sprintf("the members stop: pods that are left: %d", f.Pods)
+		s.Refuse = final != nil && f.refuse()
+		return s
+	case goes:
+		return f.deleteClaims(s, final)
+	}
+	s.Asleep = true
+	switch {
+	case final == nil && f.Untouched:
+		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, "the cluster has no members, and never had data"
+	case f.Store == "" && f.Claims > 0:
+		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, "the cluster has no members, and there are no backups: the volumes alone wake it"
+	case final == nil:
+		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, "the cluster has no members, and no final full snapshot of this hibernation is known; what it had is on the volumes"
+	case !f.reaches(final):
+		s.Reason, s.Message = druidv1alpha1.ReasonStoreChanged, "the cluster has no members; "+f.elsewhere(final)
+	case final.Damaged != "":
+		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, fmt.Sprintf("the cluster has no members, and of the bucket is known: %s; volumes that have everything: %d", final.Damaged, f.Claims)
+	case f.Claims == 0:
+		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, fmt.Sprintf("the cluster has neither members nor volumes; %s, up to revision %d, wakes it", final.Name, final.Revision)
+	default:
+		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, fmt.Sprintf("the cluster has no members; the volumes and %s, up to revision %d, wake it%s", final.Name, final.Revision, keeps)
+	}
+	return s
+}
+
+// claimsGo says whether the volumes go, and if they were to, what keeps them. Once the first may have gone those
+// that are left are no cluster any more, and go as well.
+func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (goes bool, keeps string) {
+	const kept = "; the volumes stay although spec.hibernation.volumes is Delete, as "
+	switch {
+	case f.Claims == 0, final == nil, !f.reaches(final), final.Damaged != "":
+		return false, ""
+	case f.Revision > final.Revision:
+		return false, fmt.Sprintf(kept+"some member had revision %d", f.Revision)
+	case r.VolumesGoSince != nil:
+		return true, ""
+	case f.Keep:
+		return false, ""
+	case f.Locks && !f.locked(final):
+		return false, kept + "it is not known to be locked any more"
+	case !f.locked(final) && !f.fresh(final):
+		return false, fmt.Sprintf(kept+"nobody looked whether it is there since %s: wake the cluster and have it sleep again", at(final.VerifiedAt.Time))
+	}
+	return true, ""
+}
+
+// deleteClaims has the volumes go. That it began is written down before.
+func (f Facts) deleteClaims(s Step, final *druidv1alpha1.FinalSnapshot) Step {
+	if s.Record.VolumesGoSince == nil {
+		s.Record = s.Record.DeepCopy()
+		s.Record.VolumesGoSince = f.moment()
+	}
+	s.Reason, s.DeleteClaims = druidv1alpha1.ReasonDeletingVolumes, true
+	s.Message = fmt.Sprintf("volume claims that go: %d; %s wakes the cluster", f.Claims, final.Name)
+	return s
+}
+
+// elsewhere says that the snapshot is not where the specification looks for it, and what to do.
+func (f Facts) elsewhere(final *druidv1alpha1.FinalSnapshot) string {
+	return fmt.Sprintf("its final full snapshot %s is in %s, and the specification names %s: set spec.backup.store back, and change it when the cluster is awake",
+		final.Name, final.Store, cmp.Or(f.Store, "no store"))
+}
+
+// moment is now as it is written down.
+func (f Facts) moment() *metav1.Time {
+	t := metav1.NewTime(f.Now.UTC().Truncate(time.Second))
+	return &t
+}
+
+// wake is while members are wanted. The record says that the cluster wakes up before the first one starts: from then on it
+// is no proof for anything, and what it protects stays protected until there is something newer.
+//
+// The record goes when a new full is there, or, if the final one is held, when the extension has told that it is released.
+// Meanwhile the cluster is awake like any other.
+func (f Facts) wake() Step {
+	r := f.mine()
+	switch {
+	case r == nil, f.Replicas > 0 && f.Store == "":
+		return Step{}
+	case f.Replicas > 0 && f.NewFull && f.releases(r):
+		return Step{Record: r, Extend: true}
+	case f.Replicas > 0 && f.NewFull:
+		return Step{}
+	}
+	s := Step{Record: r, Extend: f.extends(), Reason: druidv1alpha1.ReasonWakingUp, Message: "the members start; what protects the former backups stays until a new full snapshot is in the bucket"}
+	if final := r.FinalSnapshot; final != nil && f.Replicas == 0 {
+		if goes, _ := f.claimsGo(r, final); goes && r.VolumesGoSince != nil && r.AwakeSince == nil {
+			s = f.deleteClaims(s, final)
+			s.Hold = "the volume claims that are left to go, as some are gone already: " + s.Message
+			return s
+		}
+		if (f.Claims == 0 || r.VolumesGoSince != nil) && !f.reaches(final) {
+			return s.hold(druidv1alpha1.ReasonStoreChanged, "the store: without volumes the members would begin with nothing; "+f.elsewhere(final))
+		}
+	}
+	if r.AwakeSince == nil {
+		s.Record = r.DeepCopy()
+		s.Record.AwakeSince = f.moment()
+	}
+	return s
+}
+
+// releases: the extension, as long as there is one, is to release the final snapshot.
+func (f Facts) releases(r *druidv1alpha1.HibernationStatus) bool {
+	return f.extends() && f.Extending && r.AwakeSince != nil && r.FinalSnapshot != nil && r.FinalSnapshot.Held
+}
+
+func (f Facts) extends() bool { return f.Store != "" && f.Locks }
+
+// hold keeps the members going.
+func (s Step) hold(reason, why string) Step {
+	s.Reason, s.Message, s.Hold = reason, why, why
+	return s
+}
+
+// purpose names this hibernation to the sidecar, which gives a final snapshot again only for the same purpose.
+// After one that was no good it is another purpose, so that another snapshot is taken.
+func (f Facts) purpose() string {
+	p := fmt.Sprintf("%s/%d", f.UID, f.Generation)
+	var spoilt []string
+	if f.Attempt.Spoilt != "" {
+		spoilt = append(spoilt, f.Attempt.Spoilt)
+	}
+	if final := f.final(); final != nil && (f.Locks || len(f.served(final)) > 0) {
+		spoilt = append(spoilt, final.Name)
+	}
+	if len(spoilt) > 0 {
+		p += "/after-" + slices.Max(spoilt)
+	}
+	return p
+}
+
+func duration(d time.Duration) string { return fmt.Sprintf("%d minutes", int(d.Minutes())) }
+
+func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }

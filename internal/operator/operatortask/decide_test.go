@@ -1,0 +1,202 @@
+package operatortask
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/operatortask/task"
+)
+
+func TestDecide(t *testing.T) {
+	unready := func(e *druidv1alpha1.Etcd) { e.Status.Conditions[0].Status = druidv1alpha1.ConditionFalse }
+	leaving := func(e *druidv1alpha1.Etcd) { e.DeletionTimestamp = ptr(metav1.NewTime(testNow)) }
+	ended := func(err error) *Attempt { return &Attempt{Err: err, Ended: testNow.Add(-time.Second)} }
+	job := func(name string, age time.Duration, how batchv1.JobConditionType) batchv1.Job {
+		j := batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(testNow.Add(-age))}}
+		if how != "" {
+			j.Status.Conditions = []batchv1.JobCondition{{Type: how, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: "too long", LastTransitionTime: metav1.NewTime(testNow)}}
+		}
+		return j
+	}
+	const (
+		pending, progress   = druidv1alpha1.TaskPending, druidv1alpha1.TaskInProgress
+		succeeded, failed   = druidv1alpha1.TaskSucceeded, druidv1alpha1.TaskFailed
+		rejected            = druidv1alpha1.TaskRejected
+		waits, goes         = druidv1alpha1.OperationPending, druidv1alpha1.OperationInProgress
+		completed, failedOp = druidv1alpha1.OperationCompleted, druidv1alpha1.OperationFailed
+	)
+	for name, c := range map[string]struct {
+		o     Observed
+		state druidv1alpha1.TaskState
+		step  task.Step
+		is    druidv1alpha1.OperationState
+		says  string // in the reason
+		code  druidv1alpha1.ErrorCode
+		does  string // begin, make, remove, delete with spaces between
+	}{
+		"a new task is begun":                            {Observed{Task: newTask(), Etcd: newEtcd()}, progress, "Snapshot", goes, "begun", "", "begin"},
+		"one in another namespace":                       {Observed{Task: newTask(func(t *task.Task) { t.EtcdNamespace = "garden" }), Etcd: newEtcd()}, rejected, "Admit", failedOp, "make the task in garden", "ERR_ETCD_NAMESPACE", ""},
+		"one that names its own namespace":               {Observed{Task: newTask(func(t *task.Task) { t.EtcdNamespace = "shop" }), Etcd: newEtcd()}, progress, "Snapshot", goes, "", "", "begin"},
+		"one that names no Etcd":                         {Observed{Task: newTask(func(t *task.Task) { t.Etcd = "" })}, rejected, "Admit", failedOp, "write the name of one", "ERR_GET_ETCD", ""},
+		"an Etcd that is not there":                      {Observed{Task: newTask()}, rejected, "Admit", failedOp, "there is no Etcd main in shop", "ERR_GET_ETCD", ""},
+		"an Etcd that leaves":                            {Observed{Task: newTask(), Etcd: newEtcd(leaving)}, rejected, "Admit", failedOp, "is being deleted", "ERR_GET_ETCD", ""},
+		"an Etcd that left while the task was at work":   {Observed{Task: newTask(begun(time.Second)), Attempt: &Attempt{Running: true}}, failed, "Snapshot", failedOp, "there is no Etcd main", "ERR_GET_ETCD", ""},
+		"another Etcd has the name of its own":           {Observed{Task: newTask(of("former-uid")), Etcd: newEtcd()}, rejected, "Admit", failedOp, "another one has its name", "ERR_GET_ETCD", ""},
+		"another Etcd has the name, and it was at work":  {Observed{Task: newTask(of("former-uid"), begun(time.Second)), Etcd: newEtcd(), Attempt: &Attempt{Running: true}}, failed, "Snapshot", failedOp, "another one has its name", "ERR_GET_ETCD", ""},
+		"another Etcd has the name, and the task stands": {Observed{Task: newTask(of("former-uid"), standing, begun(time.Hour)), Etcd: newEtcd(asleep), CronJob: &batchv1.CronJob{}}, failed, "Extension", failedOp, "another one has its name", "ERR_GET_ETCD", "remove"},
+		"its Etcd owns it":                               {Observed{Task: newTask(of("etcd-uid")), Etcd: newEtcd()}, progress, "Snapshot", goes, "begun", "", "begin"},
+		"a type of a newer operator":                     {Observed{Task: newTask(func(t *task.Task) { t.Type = "Compaction" }), Etcd: newEtcd()}, rejected, "Admit", failedOp, `the type "Compaction"`, "ERR_TASK_TYPE", ""},
+		"no store":                                       {Observed{Task: newTask(), Etcd: newEtcd(withoutStore)}, rejected, "Admit", failedOp, "configure spec.backup.store", "ERR_BACKUP_NOT_ENABLED", ""},
+		"no quorum":                                      {Observed{Task: newTask(), Etcd: newEtcd(unready)}, rejected, "Admit", failedOp, "wait for its condition Ready", "ERR_ETCD_NOT_READY", ""},
+		"a hibernated Etcd":                              {Observed{Task: newTask(), Etcd: newEtcd(asleep)}, rejected, "Admit", failedOp, "wake it up", "ERR_ETCD_NOT_READY", ""},
+
+		"one like it is there":                    {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("first", time.Second)}}, rejected, "Admit", failedOp, "the EtcdOpsTask first does the same", "ERR_DUPLICATE_TASK", ""},
+		"one like it came later":                  {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("later", -time.Second)}}, progress, "Snapshot", goes, "", "", "begin"},
+		"one like it came later and is at work":   {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("later", -time.Second, begun(0))}}, rejected, "Admit", failedOp, "", "ERR_DUPLICATE_TASK", ""},
+		"in the same second the name decides":     {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("a", 0)}}, rejected, "Admit", failedOp, "", "ERR_DUPLICATE_TASK", ""},
+		"in the same second, the other name":      {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("z", 0)}}, progress, "Snapshot", goes, "", "", "begin"},
+		"another type of snapshot came before":    {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("first", time.Second, delta)}}, pending, "Admit", waits, "waits for the EtcdOpsTask first", "", ""},
+		"the first of several is named":           {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("second", time.Second, delta), other("first", time.Minute, delta)}}, pending, "Admit", waits, "waits for the EtcdOpsTask first", "", ""},
+		"without a quorum it can wait":            {Observed{Task: newTask(), Etcd: newEtcd(unready), Others: []*task.Task{other("first", time.Second, delta)}}, pending, "Admit", waits, "waits for", "", ""},
+		"without a store there is no waiting":     {Observed{Task: newTask(), Etcd: newEtcd(withoutStore), Others: []*task.Task{other("first", time.Second, delta)}}, rejected, "Admit", failedOp, "", "ERR_BACKUP_NOT_ENABLED", ""},
+		"nobody waits for a standing one":         {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("stands", time.Second, standing)}}, progress, "Snapshot", goes, "", "", "begin"},
+		"a standing one waits for nobody":         {Observed{Task: newTask(standing), Etcd: newEtcd(asleep), Others: []*task.Task{other("first", time.Second)}}, progress, "Extension", goes, "runs at 0 0 * * *; no run has ended yet", "", "make"},
+		"two standing ones":                       {Observed{Task: newTask(standing), Etcd: newEtcd(asleep), Others: []*task.Task{other("first", time.Second, standing)}}, rejected, "Admit", failedOp, "", "ERR_DUPLICATE_TASK", ""},
+		"a standing one of an Etcd that is awake": {Observed{Task: newTask(standing), Etcd: newEtcd()}, rejected, "Admit", failedOp, "is not hibernated", "ERR_ETCD_NOT_HIBERNATED", ""},
+		"a standing one without a store":          {Observed{Task: newTask(standing), Etcd: newEtcd(asleep, withoutStore)}, rejected, "Admit", failedOp, "", "ERR_BACKUP_NOT_ENABLED", ""},
+		"a day that never comes":                  {Observed{Task: newTask(standing, func(t *task.Task) { t.Schedule = ptr("0 0 30 2 *") }), Etcd: newEtcd(asleep)}, rejected, "Admit", failedOp, "there is no such day", "ERR_SCHEDULE", ""},
+
+		"nobody collects":                        {Observed{Task: newTask(collects), Etcd: newEtcd()}, rejected, "Admit", failedOp, "its sidecars delete what retention lets go: name a Secret in spec.backup.store.roles.collectorSecretRef", "ERR_NO_COLLECTOR", ""},
+		"a collector begins":                     {Observed{Task: newTask(collects), Etcd: newEtcd(withCollector)}, progress, "Collection", goes, "/12 * * *; no run has ended yet", "", "make"},
+		"a collector of an Etcd that sleeps":     {Observed{Task: newTask(collects), Etcd: newEtcd(withCollector, asleep)}, progress, "Collection", goes, "/12 * * *; no run has ended yet", "", "make"},
+		"a collector by another schedule":        {Observed{Task: newTask(collects, func(t *task.Task) { t.Schedule = ptr("TZ=Asia/Tokyo 5 * * * *") }), Etcd: newEtcd(withCollector)}, progress, "Collection", goes, "runs at 5 * * * * of Asia/Tokyo", "", "make"},
+		"a collector that never comes":           {Observed{Task: newTask(collects, func(t *task.Task) { t.Schedule = ptr("0 0 30 2 *") }), Etcd: newEtcd(withCollector)}, rejected, "Admit", failedOp, "spec.config.collectBackups.schedule", "ERR_SCHEDULE", ""},
+		"two collectors":                         {Observed{Task: newTask(collects), Etcd: newEtcd(withCollector), Others: []*task.Task{other("first", time.Second, collects)}}, rejected, "Admit", failedOp, "", "ERR_DUPLICATE_TASK", ""},
+		"a collector beside an extension":        {Observed{Task: newTask(collects), Etcd: newEtcd(withCollector, asleep), Others: []*task.Task{other("first", time.Second, standing)}}, progress, "Collection", goes, "", "", "make"},
+		"a collector without credentials":        {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(withCollector), SecretFault: "the Secret collector is not there", Jobs: []batchv1.Job{job("new", time.Hour, "")}}, progress, "Collection", failedOp, "the Secret collector is not there; until then no run of the CronJob now has credentials", "ERR_COLLECT_BACKUPS", "make"},
+		"a collector that is not named any more": {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(), CronJob: &batchv1.CronJob{}}, succeeded, "Collection", completed, "its sidecars delete what retention lets go", "", "remove"},
+		"a collector whose store goes":           {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(withCollector, withoutStore), CronJob: &batchv1.CronJob{}}, failed, "Collection", failedOp, "nothing is collected", "ERR_COLLECT_BACKUPS", "remove"},
+
+		"at work":                                  {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd(), Attempt: &Attempt{Running: true}}, progress, "Snapshot", goes, "the work has begun", "", ""},
+		"at work, and the quorum is lost":          {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd(unready), Attempt: &Attempt{Running: true}}, progress, "Snapshot", goes, "", "", ""},
+		"begun by an operator that died":           {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd()}, progress, "Snapshot", goes, "", "", "begin"},
+		"begun by the original, nobody knows when": {Observed{Task: newTask(begun(0), func(t *task.Task) { t.Status.Initiated = time.Time{} }), Etcd: newEtcd()}, progress, "Snapshot", goes, "", "", "begin"},
+		"done":                                   {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd(), Attempt: &Attempt{Result: druidv1alpha1.TaskResult{Snapshots: []druidv1alpha1.TakenSnapshot{{Name: "Full-1", Revision: 7, RetainUntil: ptr(metav1.NewTime(testNow))}}}}}, succeeded, "Snapshot", completed, "in the bucket: Full-1 up to revision 7, locked until 2026-06-01T03:00:00Z", "", ""},
+		"done, and there was nothing":            {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd(), Attempt: &Attempt{}}, succeeded, "Snapshot", completed, "everything is in the bucket already", "", ""},
+		"the sidecar refuses":                    {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd(), Attempt: ended(&task.Failure{Code: "ERR_CREATE_SNAPSHOT", Err: errors.New("no\nroom")})}, failed, "Snapshot", failedOp, "no room", "ERR_CREATE_SNAPSHOT", ""},
+		"the sidecar is not there":               {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd(), Attempt: ended(errors.New("connection refused"))}, progress, "Snapshot", goes, "another one follows: connection refused", "ERR_EXECUTE_HTTP_REQUEST", ""},
+		"not there, and it is time to try again": {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd(), Attempt: &Attempt{Err: errors.New("refused"), Ended: testNow.Add(-16 * time.Second)}}, progress, "Snapshot", goes, "", "ERR_EXECUTE_HTTP_REQUEST", "begin"},
+		"the time is over, and one look is left": {Observed{Task: newTask(begun(15 * time.Minute)), Etcd: newEtcd(), Attempt: ended(errors.New("refused"))}, progress, "Snapshot", goes, "", "ERR_EXECUTE_HTTP_REQUEST", "begin"},
+		"the last look fails":                    {Observed{Task: newTask(begun(15 * time.Minute)), Etcd: newEtcd(), Attempt: &Attempt{Late: true, Err: errors.New("refused")}}, failed, "Snapshot", failedOp, "not done within 15m0s: refused", "ERR_EXECUTE_HTTP_REQUEST", ""},
+		"the last look finds nothing":            {Observed{Task: newTask(begun(15 * time.Minute)), Etcd: newEtcd(), Attempt: &Attempt{Late: true, Err: fmt.Errorf("look: %w", task.ErrLate)}}, failed, "Snapshot", failedOp, "not done within 15m0s", "ERR_TIMEOUT", ""},
+		"the last look finds it":                 {Observed{Task: newTask(begun(15 * time.Minute)), Etcd: newEtcd(), Attempt: &Attempt{Late: true}}, succeeded, "Snapshot", completed, "", "", ""},
+		"a delta has less time":                  {Observed{Task: newTask(begun(time.Minute), delta), Etcd: newEtcd(), Attempt: &Attempt{Late: true, Err: errors.New("refused")}}, failed, "Snapshot", failedOp, "within 1m0s", "ERR_EXECUTE_HTTP_REQUEST", ""},
+
+		"the Etcd wakes up":                           {Observed{Task: newTask(standing, begun(time.Hour)), Etcd: newEtcd(), CronJob: &batchv1.CronJob{}}, succeeded, "Extension", completed, "makes new full snapshots by itself", "", "remove"},
+		"the Etcd wakes up, and no new full is there": {Observed{Task: newTask(standing, begun(time.Hour)), Etcd: newEtcd(func(e *druidv1alpha1.Etcd) { e.Status.Hibernation = &druidv1alpha1.HibernationStatus{} }), CronJob: &batchv1.CronJob{}}, progress, "Extension", goes, "no run has ended yet", "", "make"},
+		"its store goes":                              {Observed{Task: newTask(standing, begun(time.Hour)), Etcd: newEtcd(asleep, withoutStore), CronJob: &batchv1.CronJob{}}, failed, "Extension", failedOp, "no backup store any more", "ERR_EXTEND_IMMUTABILITY", "remove"},
+		"the Etcd goes":                               {Observed{Task: newTask(standing, begun(time.Hour)), CronJob: &batchv1.CronJob{}}, failed, "Extension", failedOp, "there is no Etcd", "ERR_GET_ETCD", "remove"},
+		"a run is under way":                          {Observed{Task: newTask(standing, begun(time.Hour)), Etcd: newEtcd(asleep), Jobs: []batchv1.Job{job("old", 2*time.Hour, batchv1.JobFailed), job("new", time.Hour, "")}}, progress, "Extension", goes, "the Job new runs since", "", "make"},
+		"the last run failed":                         {Observed{Task: newTask(standing, begun(time.Hour)), Etcd: newEtcd(asleep), Jobs: []batchv1.Job{job("new", time.Hour, batchv1.JobFailed), job("old", 2*time.Hour, batchv1.JobComplete)}}, progress, "Extension", failedOp, "the Job new failed at 2026-06-01T03:00:00Z (DeadlineExceeded: too long): kubectl logs job/new", "ERR_EXTEND_IMMUTABILITY", "make"},
+		"the last run succeeded":                      {Observed{Task: newTask(standing, begun(time.Hour)), Etcd: newEtcd(asleep), Jobs: []batchv1.Job{job("new", time.Hour, batchv1.JobComplete), job("old", 2*time.Hour, batchv1.JobFailed)}}, progress, "Extension", completed, "the last run succeeded at 2026-06-01T03:00:00Z", "", "make"},
+		"a zone of time":                              {Observed{Task: newTask(standing, func(t *task.Task) { t.Schedule = ptr("CRON_TZ=Europe/Berlin 5 * * * *") }), Etcd: newEtcd(asleep)}, progress, "Extension", goes, "runs at 5 * * * * of Europe/Berlin", "", "make"},
+		"the schedule of the Etcd":                    {Observed{Task: newTask(standing), Etcd: newEtcd(asleep, func(e *druidv1alpha1.Etcd) { e.Spec.Backup.FullSnapshotSchedule = ptr("@weekly") })}, progress, "Extension", goes, "runs at @weekly", "", "make"},
+
+		"ended a while ago":                {Observed{Task: newTask(over(succeeded, time.Minute))}, succeeded, "", "", "", "", ""},
+		"ended for as long as it may stay": {Observed{Task: newTask(over(rejected, time.Hour))}, rejected, "", "", "", "", "delete"},
+		"without time to live":             {Observed{Task: newTask(over(failed, 0), func(t *task.Task) { t.TTL = 0 })}, failed, "", "", "", "", "delete"},
+		"ended, and its CronJob is there":  {Observed{Task: newTask(standing, over(succeeded, 0)), CronJob: &batchv1.CronJob{}}, succeeded, "", "", "", "", "remove"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Decide(&c.o, testSettings, testNow)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.State != c.state || p.Step != c.step || p.StepState != c.is || p.Error != c.code || !strings.Contains(p.Reason, c.says) {
+				t.Errorf("it is %s, %s %s, error %q, %q; want %s, %s %s, error %q, ... %s", p.State, p.Step, p.StepState, p.Error, p.Reason, c.state, c.step, c.is, c.code, c.says)
+			}
+			var does []string
+			for word, is := range map[string]bool{"begin": p.Begin, "make": p.Make != nil, "remove": p.Remove != nil, "delete": p.Delete} {
+				if is {
+					does = append(does, word)
+				}
+			}
+			if got := strings.Join(does, " "); got != c.does {
+				t.Errorf("it does %q, want %q", got, c.does)
+			}
+			if !p.State.Ended() && p.Again == 0 {
+				t.Error("nobody would look again")
+			}
+		})
+	}
+}
+
+func TestATaskStaysForItsTimeAfterTheEnd(t *testing.T) {
+	p, err := Decide(&Observed{Task: newTask(over(druidv1alpha1.TaskSucceeded, 20*time.Minute))}, testSettings, testNow)
+	if err != nil || p.Delete || p.Again != 40*time.Minute {
+		t.Errorf("delete %t, again in %s (%v), want in 40m", p.Delete, p.Again, err)
+	}
+}
+
+func TestAnEndIsForGood(t *testing.T) {
+	x := newTask(over(druidv1alpha1.TaskFailed, time.Minute))
+	if got := statusOf(x, Plan{State: druidv1alpha1.TaskInProgress, Step: "Snapshot"}, "run", testNow); got.State != druidv1alpha1.TaskFailed || got.Since != x.Status.Since {
+		t.Errorf("it is %s since %s", got.State, got.Since)
+	}
+}
+
+func TestTheStatusChangesOnlyWithTheFacts(t *testing.T) {
+	x := newTask(begun(time.Minute))
+	p, err := Decide(&Observed{Task: x, Etcd: newEtcd(), Attempt: &Attempt{Running: true}}, testSettings, testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := statusOf(x, p, "another run", testNow); got.Since != x.Status.Since || got.Run != x.Status.Run || got.Reason != x.Status.Reason {
+		t.Errorf("it was %+v and is %+v", x.Status, got)
+	}
+}
+
+func TestTheLastErrorsAreKept(t *testing.T) {
+	var all []druidv1alpha1.LastError
+	add := func(code, text string) {
+		all = remember(all, druidv1alpha1.LastError{Code: druidv1alpha1.ErrorCode(code), Description: text, ObservedAt: metav1.NewTime(testNow)})
+	}
+	add("A", "1")
+	add("A", "1") // says nothing new
+	for i := range 5 {
+		add("B", fmt.Sprint(i))
+	}
+	var got []string
+	for _, e := range all {
+		got = append(got, string(e.Code)+e.Description)
+	}
+	if want := "A1 B2 B3 B4"; strings.Join(got, " ") != want {
+		t.Errorf("kept are %q, want %q", got, want)
+	}
+	for i := range 20 {
+		add(fmt.Sprint("C", i), "")
+	}
+	if len(all) != maxErrors {
+		t.Errorf("%d are kept", len(all))
+	}
+}
+
+func TestATaskThatIsRejectedSaysWhenItStoppedWaiting(t *testing.T) {
+	x := newTask()
+	p, err := Decide(&Observed{Task: x}, testSettings, testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := statusOf(x, p, "run", testNow)
+	if got.Initiated != testNow || len(got.Errors) != 1 || got.Errors[0].Code != "ERR_GET_ETCD" {
+		t.Errorf("it is %+v", got)
+	}
+}

@@ -1,0 +1,77 @@
+// Package extension is the type of task that keeps the newest full snapshot of a hibernated Etcd locked:
+// a CronJob prolongs its locks, and removes the copies that its runs made before and that are locked no longer, unless
+// the Etcd names a collector, who does that.
+//
+// The task stands for as long as the Etcd sleeps. It ends when the Etcd has woken up and its members have made a new
+// full snapshot, and goes with the Etcd.
+package extension
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/operatortask/task"
+)
+
+// Type is the row of the registry.
+func Type() task.Type {
+	return task.Type{
+		Name: druidv1alpha1.TaskExtendFullSnapshotImmutability,
+		Step: "Extension",
+		Checks: []task.Check{
+			task.HasStore, task.Hibernated, {Code: "ERR_SCHEDULE", Fails: unreadable},
+		},
+		Standing: &task.Standing{
+			Component: druidv1alpha1.ComponentExtensionJob, Secret: (*druidv1alpha1.Etcd).ExtenderSecret,
+			Make: cronJob, Over: over, ErrorCode: "ERR_EXTEND_IMMUTABILITY",
+		},
+	}
+}
+
+// over ends the task.
+func over(e *druidv1alpha1.Etcd) (state druidv1alpha1.TaskState, why string) {
+	switch {
+	case !e.BackupsEnabled():
+		return druidv1alpha1.TaskFailed, fmt.Sprintf("the Etcd %s has no backup store any more: nothing is extended", e.Name)
+	case e.Spec.Replicas > 0 && e.Status.Hibernation == nil: // what it protects is needed until there is something newer
+		return druidv1alpha1.TaskSucceeded, fmt.Sprintf("the Etcd %s is not hibernated any more: it makes new full snapshots by itself", e.Name)
+	}
+	return "", ""
+}
+
+// otherwise is the schedule of an Etcd that has none that can be read, as of the sidecar.
+const otherwise = "0 0 * * *"
+
+// schedule is when the CronJob runs.
+func schedule(t *task.Task, e *druidv1alpha1.Etcd) (task.Schedule, error) {
+	if t.Schedule != nil {
+		return task.ParseSchedule(*t.Schedule)
+	}
+	if s := e.Spec.Backup.FullSnapshotSchedule; s != nil {
+		if parsed, err := task.ParseSchedule(*s); err == nil {
+			return parsed, nil
+		}
+	}
+	return task.ParseSchedule(otherwise)
+}
+
+func unreadable(t *task.Task, _ *druidv1alpha1.Etcd) string {
+	return task.Unreadable(t, "spec.config.extendFullSnapshotImmutability.schedule")
+}
+
+func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
+	when, err := schedule(t, p.Etcd)
+	if err != nil {
+		return nil, err
+	}
+	return desired.ExtensionCronJob(desired.ExtensionInput{TaskInput: p.Input(t, when), Since: t.Created, Release: releases(p.Etcd)}), nil
+}
+
+// releases: members make backups again, and what was held for the time of sleep is to be released when a newer one is there.
+func releases(e *druidv1alpha1.Etcd) bool {
+	h := e.Status.Hibernation
+	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.FinalSnapshot != nil && h.FinalSnapshot.Held
+}

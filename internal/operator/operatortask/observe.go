@@ -1,0 +1,158 @@
+package operatortask
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/operatortask/task"
+)
+
+// Observed is what a look at a task found. Nobody may change anything in it: most is the cache's.
+type Observed struct {
+	Task *task.Task
+	Etcd *druidv1alpha1.Etcd // with its defaults; nil: there is none
+	Pods []corev1.Pod        // of its members; only looked for where work is begun
+	// Others are the tasks of the same Etcd, of both resources, that have neither ended nor are being deleted.
+	Others  []*task.Task
+	Attempt *Attempt // the last one of this operator; nil: it made none
+
+	// Of a standing task:
+	CronJob *batchv1.CronJob // nil: there is none that is the task's
+	Jobs    []batchv1.Job    // of the CronJob
+	Owner   string           // in whose name the Etcd's sidecars write the backups
+	// SecretFault is why no run can have the credentials of the task's role; looked for until one has succeeded.
+	SecretFault string
+}
+
+// observe reads the Etcd and its other tasks from a reader, and everything else from the cache.
+func (r *Reconciler) observe(ctx context.Context, t *task.Task, from client.Reader) (*Observed, error) {
+	o := &Observed{Task: t, Attempt: r.attempts.at(t)}
+	row, _ := typeOf(t.Type)
+	if row.Standing != nil {
+		if err := r.observeRuns(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	if t.Status.State.Ended() {
+		return o, nil
+	}
+	var err error
+	if o.Etcd, err = r.etcd(ctx, t, from); err != nil || o.Etcd == nil {
+		return o, err
+	}
+	if o.Others, err = r.others(ctx, t, from); err != nil {
+		return nil, err
+	}
+	if row.Standing != nil {
+		cluster, err := r.cluster.UID(ctx)
+		if err != nil {
+			return nil, err
+		}
+		o.Owner = desired.Owner(cluster, o.Etcd)
+		if err := r.observeSecret(ctx, o, row.Standing); err != nil {
+			return nil, err
+		}
+	}
+	if row.Once != nil {
+		var pods corev1.PodList
+		if err := r.cache.List(ctx, &pods, client.InNamespace(t.Namespace), client.MatchingLabels(o.Etcd.MemberPodLabels())); err != nil {
+			return nil, fmt.Errorf("list the pods of the Etcd %s: %w", t.Etcd, err)
+		}
+		o.Pods = pods.Items
+	}
+	return o, nil
+}
+
+// etcd is that of a task, nil if there is none.
+func (r *Reconciler) etcd(ctx context.Context, t *task.Task, from client.Reader) (*druidv1alpha1.Etcd, error) {
+	// Nothing has a name such as shop/main, and a client refuses to ask for it.
+	if t.Etcd == "" || len(content.IsPathSegmentName(t.Etcd)) > 0 || t.EtcdNamespace != "" && t.EtcdNamespace != t.Namespace {
+		return nil, nil
+	}
+	e := &druidv1alpha1.Etcd{}
+	err := from.Get(ctx, types.NamespacedName{Namespace: t.Namespace, Name: t.Etcd}, e)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the Etcd %s: %w", t.Etcd, err)
+	}
+	e.SetDefaults()
+	return e, nil
+}
+
+// others are the unfinished tasks of the same Etcd. One that is being deleted is not worked at any more, and
+// may stay for as long as somebody's finalizer holds it.
+func (r *Reconciler) others(ctx context.Context, t *task.Task, from client.Reader) (all []*task.Task, err error) {
+	for _, res := range resources() {
+		list := res.list()
+		if err := from.List(ctx, list, client.InNamespace(t.Namespace)); err != nil {
+			return nil, fmt.Errorf("list the %ss: %w", res.kind, err)
+		}
+		for _, other := range res.tasks(list) {
+			if other.Etcd == t.Etcd && other.UID != t.UID && !other.Status.State.Ended() && !other.Leaving && (other.EtcdNamespace == "" || other.EtcdNamespace == t.Namespace) {
+				all = append(all, other)
+			}
+		}
+	}
+	return all, nil
+}
+
+// observeSecret looks for the credentials of a role. A pod that lacks them does not start, and its Job says nothing for
+// hours.
+func (r *Reconciler) observeSecret(ctx context.Context, o *Observed, s *task.Standing) error {
+	use, named := s.Secret(o.Etcd)
+	if running, _, how := runs(o.Jobs); !named || running == nil && how != nil && how.Type == batchv1.JobComplete {
+		return nil
+	}
+	var secret corev1.Secret
+	switch err := r.live.Get(ctx, types.NamespacedName{Namespace: o.Task.Namespace, Name: use.Name}, &secret); {
+	case apierrors.IsNotFound(err):
+		o.SecretFault = fmt.Sprintf("the Secret %s (%s) is not there: make it in the namespace of the Etcd, or correct the field", use.Name, use.Field)
+	case err != nil:
+		return fmt.Errorf("read the Secret %s: %w", use.Name, err)
+	default:
+		if keys := desired.Lacks(o.Etcd, use.Field, &secret); len(keys) > 0 {
+			o.SecretFault = fmt.Sprintf("the Secret %s (%s) has no %s: add them", use.Name, use.Field, strings.Join(keys, ", "))
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) observeRuns(ctx context.Context, o *Observed) error {
+	object := &druidv1alpha1.EtcdOperatorTask{ObjectMeta: o.Task.Meta()}
+	var job batchv1.CronJob
+	switch err := r.cache.Get(ctx, types.NamespacedName{Namespace: o.Task.Namespace, Name: object.CronJobName()}, &job); {
+	case err == nil:
+		if owner := metav1.GetControllerOf(&job); owner != nil && owner.UID == o.Task.UID {
+			o.CronJob = &job
+		}
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read the CronJob %s: %w", object.CronJobName(), err)
+	}
+	if o.CronJob == nil {
+		return nil
+	}
+	var jobs batchv1.JobList
+	labels := client.MatchingLabels{druidv1alpha1.LabelPartOf: o.CronJob.Labels[druidv1alpha1.LabelPartOf], druidv1alpha1.LabelComponent: o.CronJob.Labels[druidv1alpha1.LabelComponent]}
+	if err := r.cache.List(ctx, &jobs, client.InNamespace(o.Task.Namespace), labels); err != nil {
+		return fmt.Errorf("list the Jobs of %s: %w", o.CronJob.Name, err)
+	}
+	for _, j := range jobs.Items {
+		if metav1.IsControlledBy(&j, o.CronJob) {
+			o.Jobs = append(o.Jobs, j)
+		}
+	}
+	return nil
+}

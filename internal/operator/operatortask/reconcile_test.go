@@ -1,0 +1,328 @@
+package operatortask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/operator/kube"
+	"druid.internal/druid/internal/operator/metrics"
+)
+
+// world is what outlives operators: objects, and a sidecar.
+type world struct {
+	objects client.Client
+	cache   client.Reader // of the operators
+	now     time.Time
+	fulls   []agentapi.Snapshot
+	silent  bool // snapshots are taken, and nobody hears of it
+}
+
+func (w *world) Full(ctx context.Context, final bool) (agentapi.Snapshot, error) {
+	w.fulls = append(w.fulls, agentapi.Snapshot{SnapName: "Full-1", CreatedOn: w.now, IsFinal: final, LastRevision: 7, Size: 5})
+	if w.silent {
+		<-ctx.Done()
+		return agentapi.Snapshot{}, ctx.Err()
+	}
+	return w.fulls[0], nil
+}
+func (w *world) Delta(context.Context) (*agentapi.Snapshot, error) { return nil, nil }
+func (w *world) Latest(context.Context) (agentapi.LatestSnapshots, error) {
+	if len(w.fulls) == 0 {
+		return agentapi.LatestSnapshots{}, nil
+	}
+	return agentapi.LatestSnapshots{FullSnapshot: &w.fulls[0]}, nil
+}
+func (*world) Close() {}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, druidv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&druidv1alpha1.EtcdOperatorTask{}, &druidv1alpha1.EtcdOpsTask{}).Build()
+	return &world{objects: c, cache: c, now: testNow}
+}
+
+// operator is one that lives until stop.
+func (w *world) operator(t *testing.T, kind string) (look func() reconcile.Result, told <-chan struct{}, stop func()) {
+	t.Helper()
+	a := newAttempts(func(context.Context, *druidv1alpha1.Etcd, []corev1.Pod) (sidecar, error) { return w, nil }, func() time.Time { return w.now }, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- a.Start(ctx) }()
+	r := &Reconciler{
+		settings: testSettings, now: func() time.Time { return w.now }, client: w.objects, cache: w.cache, live: w.objects,
+		cluster: kube.NewCluster(w.objects), applier: kube.NewApplier(w.objects, w.objects), attempts: a, metrics: metrics.NewTasks(), logger: slog.New(slog.DiscardHandler),
+	}
+	for _, res := range resources() {
+		if res.kind == kind {
+			r.resource = res
+		}
+	}
+	heard := make(chan struct{}, 9)
+	go func() {
+		for {
+			select {
+			case <-a.told[kind]:
+				heard <- struct{}{}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	look = func() reconcile.Result {
+		t.Helper()
+		got, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "now"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	return look, heard, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (w *world) task(t *testing.T) *druidv1alpha1.EtcdOperatorTask {
+	t.Helper()
+	var x druidv1alpha1.EtcdOperatorTask
+	if err := w.objects.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "now"}, &x); err != nil {
+		t.Fatal(err)
+	}
+	return &x
+}
+
+func written(final bool) *druidv1alpha1.EtcdOperatorTask {
+	return &druidv1alpha1.EtcdOperatorTask{
+		ObjectMeta: metav1.ObjectMeta{Name: "now", Namespace: "shop", UID: "task-uid", CreationTimestamp: metav1.NewTime(testNow)},
+		Spec: druidv1alpha1.EtcdOperatorTaskSpec{
+			Type: druidv1alpha1.TaskOnDemandSnapshot, OwnerEtcdReference: &druidv1alpha1.OwnerEtcdReference{Name: "main"},
+			Config: &druidv1alpha1.EtcdOperatorTaskConfig{OnDemandSnapshot: &druidv1alpha1.OnDemandSnapshotConfig{Type: druidv1alpha1.SnapshotFull, IsFinal: &final}},
+		},
+	}
+}
+
+func TestATaskFromItsBeginningToItsEnd(t *testing.T) {
+	w := newWorld(t, newEtcd(), written(false))
+	look, told, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+	defer stop()
+	look()
+	if x := w.task(t); x.Status.State != druidv1alpha1.TaskInProgress || x.Status.InitiatedAt == nil || len(x.OwnerReferences) != 1 {
+		t.Errorf("begun it is %+v", x)
+	}
+	<-told
+	look()
+	x := w.task(t)
+	if s := x.Status; s.State != druidv1alpha1.TaskSucceeded || s.Result == nil || len(s.Result.Snapshots) != 1 || s.Result.Snapshots[0].Bytes != 5 || len(s.LastErrors) > 0 {
+		t.Errorf("done it is %+v", s)
+	}
+	before := x.ResourceVersion
+	if again := look(); again.RequeueAfter != time.Hour {
+		t.Errorf("it is looked at again in %s", again.RequeueAfter)
+	}
+	if got := w.task(t).ResourceVersion; got != before {
+		t.Error("it is written without a change")
+	}
+	w.now = w.now.Add(time.Hour)
+	look()
+	if err := w.objects.Get(t.Context(), client.ObjectKeyFromObject(x), x); !apierrors.IsNotFound(err) {
+		t.Errorf("it is there after its time: %v", err)
+	}
+	look() // of one that is gone
+}
+
+func TestAnOperatorThatDiesWhileASnapshotIsTakenIsFollowedByOneThatTellsOfIt(t *testing.T) {
+	for name, final := range map[string]bool{"a full": false, "a final full": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newEtcd(), written(final))
+			w.silent = true
+			look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+			look()
+			if w.task(t).Status.State != druidv1alpha1.TaskInProgress {
+				t.Fatal("it is not begun")
+			}
+			stop() // waits until the call was broken off
+			w.silent = false
+			look, told, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+			defer stop()
+			look()
+			<-told
+			look()
+			if s := w.task(t).Status; s.State != druidv1alpha1.TaskSucceeded || len(s.Result.Snapshots) != 1 {
+				t.Errorf("it is %+v", s)
+			}
+			if len(w.fulls) != 1 {
+				t.Errorf("%d fulls were taken", len(w.fulls))
+			}
+		})
+	}
+}
+
+// Nobody but the task tells of credentials that are not there: members start without them.
+func TestTheCredentialsOfARoleAreLookedForUntilARunHadThem(t *testing.T) {
+	x := written(false)
+	x.Spec.Type, x.Spec.Config = druidv1alpha1.TaskCollectBackups, nil
+	w := newWorld(t, newEtcd(withCollector), x, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "cluster-uid"}})
+	look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+	defer stop()
+	says := func(want string) {
+		t.Helper()
+		look()
+		if op := w.task(t).Status.LastOperation; !strings.Contains(op.Reason, want) {
+			t.Errorf("it says %q, want %q", op.Reason, want)
+		}
+	}
+	says("the Secret collector (spec.backup.store.roles.collectorSecretRef) is not there")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "collector"}, Data: map[string][]byte{"accessKeyID": []byte("a"), "region": []byte("r")}}
+	if err := w.objects.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	says("the Secret collector (spec.backup.store.roles.collectorSecretRef) has no secretAccessKey: add them")
+	secret.Data["secretAccessKey"] = []byte("s")
+	if err := w.objects.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	says("no run has ended yet")
+
+	var cron batchv1.CronJob
+	if err := w.objects.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "now"}, &cron); err != nil {
+		t.Fatal(err)
+	}
+	run := cron.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args
+	if want := "--owner=cluster-uid/shop/main/etcd-uid"; !slices.Contains(run, want) {
+		t.Errorf("it runs %q, want %s", run, want)
+	}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "run", Labels: cron.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(&cron, batchv1.SchemeGroupVersion.WithKind("CronJob"))}},
+		Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}}
+	if err := errors.Join(w.objects.Create(t.Context(), job), w.objects.Delete(t.Context(), secret)); err != nil {
+		t.Fatal(err)
+	}
+	says("the last run succeeded")
+}
+
+func TestATaskThatIsDeletedLosesTheFinalizerOfTheOriginal(t *testing.T) {
+	x := &druidv1alpha1.EtcdOpsTask{ObjectMeta: metav1.ObjectMeta{Name: "now", Namespace: "shop", UID: "task-uid", Finalizers: []string{druidv1alpha1.FinalizerOpsTask}}}
+	w := newWorld(t, x)
+	if err := w.objects.Delete(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOpsTask)
+	defer stop()
+	look()
+	if err := w.objects.Get(t.Context(), client.ObjectKeyFromObject(x), x); !apierrors.IsNotFound(err) {
+		t.Errorf("it is there: %v", err)
+	}
+}
+
+// behindhand is a cache that lists a task as it was once; nil: it was not there.
+type behindhand struct {
+	client.Reader
+	name string
+	was  *druidv1alpha1.EtcdOperatorTask
+}
+
+func (b behindhand) List(ctx context.Context, l client.ObjectList, o ...client.ListOption) error {
+	if err := b.Reader.List(ctx, l, o...); err != nil {
+		return err
+	}
+	if l, is := l.(*druidv1alpha1.EtcdOperatorTaskList); is {
+		l.Items = slices.DeleteFunc(l.Items, func(x druidv1alpha1.EtcdOperatorTask) bool { return x.Name == b.name })
+		if b.was != nil {
+			l.Items = append(l.Items, *b.was)
+		}
+	}
+	return nil
+}
+
+func TestATaskIsAdmittedByWhatTheOthersAreAndNotByWhatTheyWere(t *testing.T) {
+	another := func(name string, state druidv1alpha1.TaskState) *druidv1alpha1.EtcdOperatorTask {
+		x := written(false)
+		x.Name, x.UID = name, types.UID(name)
+		if state != "" {
+			x.Status.State, x.Status.InitiatedAt = state, ptr(metav1.NewTime(testNow))
+		}
+		return x
+	}
+	for name, c := range map[string]struct {
+		was, is *druidv1alpha1.EtcdOperatorTask
+		want    druidv1alpha1.TaskState
+	}{
+		"of the same second, and begun a moment ago": {another("z", ""), another("z", druidv1alpha1.TaskInProgress), druidv1alpha1.TaskRejected},
+		"made a moment ago in the same second":       {nil, another("a", ""), druidv1alpha1.TaskRejected},
+		"at its end a moment ago":                    {another("a", druidv1alpha1.TaskInProgress), another("a", druidv1alpha1.TaskSucceeded), druidv1alpha1.TaskInProgress},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newEtcd(), written(false), c.is)
+			w.cache = behindhand{w.objects, c.is.Name, c.was}
+			look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+			defer stop()
+			look()
+			if s := w.task(t).Status; s.State != c.want {
+				t.Errorf("it is %+v, want %s", s, c.want)
+			}
+		})
+	}
+}
+
+func TestNobodyWaitsForATaskThatGoes(t *testing.T) {
+	x := written(false)
+	x.Name, x.UID, x.Finalizers, x.DeletionTimestamp = "a", "a", []string{"example.com/somebody-elses"}, ptr(metav1.NewTime(testNow))
+	x.Status.State, x.Status.InitiatedAt = druidv1alpha1.TaskInProgress, ptr(metav1.NewTime(testNow))
+	w := newWorld(t, newEtcd(), written(false), x)
+	look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+	defer stop()
+	look()
+	if s := w.task(t).Status; s.State != druidv1alpha1.TaskInProgress {
+		t.Errorf("it is %+v", s)
+	}
+}
+
+// strict refuses names that no object can have, as a client of an API server does.
+type strict struct{ client.Client }
+
+func (s strict) Get(ctx context.Context, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if why := content.IsPathSegmentName(k.Name); len(why) > 0 {
+		return fmt.Errorf("invalid resource name %q: %v", k.Name, why)
+	}
+	return s.Client.Get(ctx, k, o, opts...)
+}
+
+func TestATaskForANameThatNoEtcdCanHaveIsRejected(t *testing.T) {
+	x := written(false)
+	x.Spec.OwnerEtcdReference.Name = "shop/main"
+	w := newWorld(t, newEtcd(), x)
+	w.objects = strict{w.objects}
+	look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+	defer stop()
+	look()
+	if s := w.task(t).Status; s.State != druidv1alpha1.TaskRejected || !strings.Contains(s.LastOperation.Reason, "there is no Etcd shop/main in shop") {
+		t.Errorf("it is %+v", s)
+	}
+}

@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/engine/collector"
+	"druid.internal/druid/internal/engine/extender"
+	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/test/stores"
+	"druid.internal/druid/test/workload"
+)
+
+// The sizes of the work with locks.
+const (
+	sleepers        = 1000 // hibernated clusters, each with one full and its manifest
+	sleeperKeys     = 5000 // of 1 KB in each
+	countedSleepers = 10   // of which every request is counted
+	streamsStored   = 200  // fulls with the deltas of a day each
+	perStream       = 500  // objects: the full and its deltas
+	streamsGone     = 2    // of them, the oldest
+)
+
+// The ways to keep a full locked, as the child is told.
+const (
+	inPlace = "in-place"
+	byCopy  = "download-and-upload"
+)
+
+func measureImmutability(ctx context.Context, b *bench) (*result, error) {
+	count := b.of(sleepers, sleepers/20)
+	m, err := stores.StartMinIO(ctx, stores.MinIOOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer m.Stop() // of a measurement that failed; twice does no harm
+	r := remote{Provider: "S3", Endpoint: m.Endpoint, CA: m.CA.PEM, Bucket: "asleep", Region: m.Region, User: m.Root.AccessKeyID, Key: m.Root.SecretAccessKey}
+	extended, err := measureExtensions(ctx, b, m, r, count)
+	if err != nil {
+		return nil, err
+	}
+	collection, err := measureCollection(ctx, b, m, r.beside("full"), b.of(streamsStored, streamsStored/40))
+	if err != nil {
+		return nil, err
+	}
+	extended.add(collection)
+	return extended, m.Stop()
+}
+
+func measureExtensions(ctx context.Context, b *bench, m *stores.MinIO, r remote, count int) (*result, error) {
+	full, err := oneFull(ctx, filepath.Join(b.scratch("immutability"), "bucket"))
+	if err != nil {
+		return nil, err
+	}
+	ways := []string{inPlace, byCopy}
+	done := doing("storing the fulls of %d clusters", len(ways)*(count+countedSleepers))
+	for _, way := range ways {
+		if err := m.CreateBucket(ctx, way, stores.Compliance, 1); err != nil {
+			return nil, err
+		}
+		if err := spread(ctx, r.beside(way), full, count+countedSleepers); err != nil {
+			return nil, err
+		}
+	}
+	done()
+	extending := func(way, endpoint string, from, n int) step {
+		at := r.beside(way)
+		at.Endpoint = endpoint
+		return step{program: named(fmt.Sprintf("%d extensions, %s", n, way), b.baseline("extend", way, at.String(), fmt.Sprint(from), fmt.Sprint(n)))}
+	}
+	const rounds = 1 // a lock can be prolonged from its first end once
+	all, err := b.compare(ctx, rounds, extending(inPlace, m.Endpoint, 0, count), extending(byCopy, m.Endpoint, 0, count))
+	if err != nil {
+		return nil, err
+	}
+	var rows [][]string
+	requests := map[string]float64{}
+	moved := map[string]float64{}
+	for _, way := range ways {
+		counted, err := countRequests(m, func(endpoint string) error {
+			run, err := b.once(ctx, extending(way, endpoint, count, countedSleepers))
+			if err != nil {
+				return err
+			}
+			var told extensions
+			if err := json.Unmarshal(run.stdout, &told); err != nil {
+				return fmt.Errorf("output of extend: %w:\n%s", err, run.stdout)
+			}
+			moved[way] = float64(told.BytesMoved) / countedSleepers
+			requests[way] = float64(told.Changes) / countedSleepers
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, []string{way, perItem(counted["GET"]+counted["HEAD"], countedSleepers), perItem(counted["PUT"]+counted["POST"], countedSleepers),
+			bytesString(int64(moved[way]))})
+	}
+	return &result{
+		programs: all,
+		criteria: []criterion{
+			{fmt.Sprintf("Extending the fulls of %d clusters in place, one process", count), "time", all[0].median(wall), atMost, 60 * float64(count) / sleepers, "s", disturbed(all[0])},
+			{"", "anonymous memory", all[0].worst(anon), atMost, 100, "MB", false},
+			{"", "time / download and upload", ratio(all[0], all[1], wall), atMost, 1, "x", disturbed(all...)},
+			{"Extending one full and its manifest", "changing requests", requests[inPlace], atMost, 3, "requests", false},
+			{"", "bytes moved", moved[inPlace], atMost, 0, "bytes", false},
+		},
+		tables: []table{{title: "Requests for one hibernated cluster", head: []string{"way", "that read", "that change", "bytes moved"}, rows: rows,
+			note: fmt.Sprintf("A full of %d keys of 1 KB and its manifest in a bucket in compliance mode. The first extension reads the full whole once, whatever the way.", sleeperKeys)}},
+	}, nil
+}
+
+// measureCollection counts what a collection asks about a bucket of which little may go.
+func measureCollection(ctx context.Context, b *bench, m *stores.MinIO, r remote, streams int) (*result, error) {
+	if err := m.CreateBucket(ctx, r.Bucket, stores.Versioned, 0); err != nil {
+		return nil, err
+	}
+	objects, gone := streams*perStream, streamsGone*perStream
+	done := doing("storing %d fulls with their deltas, %d objects", streams, objects)
+	if err := fillStreams(ctx, r, streams); err != nil {
+		return nil, err
+	}
+	done()
+	var all []*measured
+	counted, err := countRequests(m, func(endpoint string) (err error) {
+		at := r
+		at.Endpoint = endpoint
+		all, err = b.compare(ctx, 1, step{program: named(fmt.Sprintf("collection, %d k objects", objects/1000),
+			b.baseline("collect", at.String(), fmt.Sprint(streams-streamsGone), fmt.Sprint(gone)))})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &result{
+		programs: all,
+		criteria: []criterion{
+			{fmt.Sprintf("Collecting %d of %d k objects", gone, objects/1000), "HEAD requests for each candidate", float64(counted["HEAD"]) / float64(gone), atMost, 1, "x", false},
+			{"", "anonymous memory", all[0].worst(anon), atMost, 200, "MB", false},
+		},
+		tables: []table{{title: "Requests of a collection", head: []string{"HEAD", "DELETE", "GET, of lists and contents"},
+			rows: [][]string{{fmt.Sprint(counted["HEAD"]), fmt.Sprint(counted["DELETE"]), fmt.Sprint(counted["GET"])}},
+			note: fmt.Sprintf("%d fulls, each with %d deltas; the %d oldest go with theirs. A plan is made, and carried out after another look.", streams, perStream-1, streamsGone)}},
+	}, nil
+}
+
+func perItem(requests, of int) string { return fmt.Sprintf("%.1f", float64(requests)/float64(of)) }
+
+// countRequests counts, by their methods, the requests that work sends to the server through a proxy.
+func countRequests(m *stores.MinIO, work func(endpoint string) error) (map[string]int, error) {
+	target, err := url.Parse(m.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	counted := map[string]int{}
+	proxy := &httputil.ReverseProxy{
+		Transport: &http.Transport{TLSClientConfig: m.CA.ClientTLS(), MaxIdleConnsPerHost: 64},
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host = target.Scheme, target.Host
+			mu.Lock()
+			defer mu.Unlock()
+			counted[p.In.Method]++
+		},
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(l) }()
+	err = work("http://" + l.Addr().String())
+	return counted, errors.Join(err, server.Close())
+}
+
+// oneFull makes a small full with its manifest and returns what they hold, by their names.
+func oneFull(ctx context.Context, dir string) (map[string][]byte, error) {
+	if err := makeBucket(ctx, dir, codec.Native, workload.NewRandom(3, sleeperKeys, valueBytes), sleeperKeys, 0, 1); err != nil {
+		return nil, err
+	}
+	objects := map[string][]byte{}
+	return objects, filepath.WalkDir(filepath.Join(dir, prefix), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(filepath.Join(dir, prefix), path)
+		if err != nil {
+			return err
+		}
+		objects[name], err = os.ReadFile(path)
+		return err
+	})
+}
+
+// sleeper is the prefix of one cluster.
+func sleeper(i int) string { return fmt.Sprintf("asleep-%05d/etcd-main", i) }
+
+// spread stores the objects once for each cluster.
+func spread(ctx context.Context, r remote, objects map[string][]byte, clusters int) error {
+	s, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.CloseIdle()
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(16)
+	for i := range clusters {
+		for name, content := range objects {
+			g.Go(func() error {
+				_, err := s.Put(ctx, sleeper(i)+"/"+name, strings.NewReader(string(content)), store.PutOptions{})
+				return err
+			})
+		}
+	}
+	return g.Wait()
+}
+
+// fillStreams stores fulls and deltas of one byte, of one history, a minute apart. Those that shall go are a day older.
+func fillStreams(ctx context.Context, r remote, streams int) error {
+	s, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.CloseIdle()
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(16)
+	first := time.Now().Add(-time.Duration(streams*perStream) * time.Minute).Unix()
+	for i := range streams * perStream {
+		at := first + int64(i)*60
+		if i < streamsGone*perStream {
+			at -= 24 * 60 * 60
+		}
+		name := fmt.Sprintf("Incr-%08d-%08d-%d", i*10+1, i*10+10, at)
+		if i%perStream == 0 {
+			name = fmt.Sprintf("Full-%08d-%08d-%d", 0, i*10+10, at)
+		}
+		g.Go(func() error {
+			_, err := s.Put(ctx, prefix+"/v2/"+name, strings.NewReader("x"), store.PutOptions{})
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// extensions is what the child tells.
+type extensions struct {
+	Changes, BytesRead, BytesMoved int64
+}
+
+// plainStore hides what a provider can do besides storing.
+type plainStore struct{ store.Store }
+
+// openCounting opens the bucket that a child is told, and reads the two numbers that come with it.
+func openCounting(ctx context.Context, bucket, one, other string) (s provider, first, second int64, err error) {
+	r, first, err := parseRemote(bucket, one)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if _, second, err = parseRemote(bucket, other); err != nil {
+		return nil, 0, 0, err
+	}
+	s, err = r.open(ctx)
+	return s, first, second, err
+}
+
+// extend keeps the newest backups of clusters locked for two days from now.
+func extend(ctx context.Context, args []string) error {
+	if err := arguments(args, 4); err != nil {
+		return err
+	}
+	s, from, count, err := openCounting(ctx, args[1], args[2], args[3])
+	if err != nil {
+		return err
+	}
+	defer s.CloseIdle()
+	var at store.Store = s
+	if args[0] == byCopy {
+		at = plainStore{s}
+	}
+	var mu sync.Mutex
+	var told extensions
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i := range count {
+		g.Go(func() error {
+			report, err := extender.Run(ctx, extender.Request{Store: at, Prefix: sleeper(int(from + i)), Period: 2 * 24 * time.Hour})
+			if err != nil {
+				return err
+			}
+			if p := report.Protection; p.Mode != immutability.ModeCompliance || args[0] == inPlace && time.Until(p.Until) < 47*time.Hour {
+				return fmt.Errorf("cluster %d is protected so: %+v", from+i, p)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			told.Changes += report.Changes
+			told.BytesRead += report.BytesRead
+			told.BytesMoved += report.BytesMoved
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(told)
+}
+
+// collect removes all but the newest fulls and their deltas.
+func collect(ctx context.Context, args []string) error {
+	if err := arguments(args, 3); err != nil {
+		return err
+	}
+	s, keep, gone, err := openCounting(ctx, args[0], args[1], args[2])
+	if err != nil {
+		return err
+	}
+	defer s.CloseIdle()
+	c := collector.New(s, s, collector.Options{Prefix: prefix, Policy: retention.Policy{
+		Keep: retention.Counts{Last: int(keep)}, DeltaRetention: time.Duration(keep*perStream)*time.Minute + 12*time.Hour}})
+	plan, err := c.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := c.Execute(ctx, plan)
+	if err != nil {
+		return err
+	}
+	if n := report.Total(collector.Deleted).Objects; int64(n) != gone {
+		return fmt.Errorf("%d objects were deleted, want %d", n, gone)
+	}
+	return nil
+}

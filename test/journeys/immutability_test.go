@@ -1,0 +1,214 @@
+package journeys_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/examples/policies"
+	"druid.internal/druid/test/sites"
+	"druid.internal/druid/test/stores"
+)
+
+// An Etcd whose clients write on sleeps without volumes. Its members, its collector and its extender have credentials
+// of their own. Whoever has any of them, or the owner's, does what he can meanwhile, and after that the members wake up from
+// the bucket with every write.
+func immutability(t *testing.T, s *site) {
+	const namespace, task = "immutability", name + "-hibernation"
+	s.namespace(t, namespace)
+	store := s.bucket(t, namespace, namespace, "shop")
+	store["immutability"] = map[string]any{"retentionType": "bucket"}
+	roles := s.roles(t, namespace, "shop")
+	store["secretRef"] = map[string]any{"name": string(policies.Writer)}
+	store["roles"] = map[string]any{
+		"collectorSecretRef": map[string]any{"name": string(policies.Collector)},
+		"extenderSecretRef":  map[string]any{"name": string(policies.Extender)},
+	}
+	// Between two extensions there is time enough under locks of a day.
+	settings := map[string]any{
+		"backup":      map[string]any{"deltaSnapshotPeriod": "2s", "fullSnapshotSchedule": "0 */6 * * *", "store": store},
+		"hibernation": map[string]any{"volumes": "Delete"},
+	}
+	p := s.open(t, namespace, spec(3, settings))
+	// Clients that the Service does not keep away do not stop to write over the connections that they have.
+	p.write(t, p.direct(t))
+	p.more(t)
+	s.await(t, "it is told that nobody has all rights", func(ctx context.Context) error {
+		e, err := p.etcd(ctx)
+		if err == nil && (e.Status.Backup == nil || e.Status.Backup.Identities != druidv1alpha1.IdentitiesSeparate) {
+			err = fmt.Errorf("of the backups is told %+v", e.Status.Backup)
+		}
+		return err
+	})
+	p.run(t, name+"-collection", "collect-now")
+	s.kubectl(t, "--namespace="+namespace, "delete", "job", "collect-now", "--wait", "--cascade=foreground")
+	p.patch(t, `{replicas: 0}`)
+	s.await(t, "it sleeps", p.says(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonHibernated, ""))
+	p.writers.Stop()
+	t.Logf("before it slept, %d writes were acknowledged", p.writers.EverAcknowledged())
+	s.await(t, "its backup is protected", p.says(druidv1alpha1.ConditionHibernationBackupProtected, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonFinalSnapshotProtected, ""))
+	t.Log(s.kubectl(t, "--namespace="+namespace, "get", "etcd,etcdoperatortask", "-o", "wide"))
+	if left := s.kubectl(t, "--namespace="+namespace, "get", "pods,persistentvolumeclaims", "-o", "name"); left != "" {
+		t.Errorf("while it sleeps there are %s", strings.Fields(left))
+	}
+	if ports := s.kubectl(t, "--namespace="+namespace, "get", "service", name+"-client", "-o=jsonpath={.spec.ports[*].port}"); ports != "8080" {
+		t.Errorf("while it sleeps the Service of clients has the ports %s", ports)
+	}
+	asleep, err := p.etcd(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := asleep.Status.Hibernation.FinalSnapshot
+
+	raw := s.minio.Raw(s.minio.Root, namespace)
+	versions, err := raw.Versions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(versions, func(v stores.RawVersion) bool { return strings.HasSuffix(v.Key, "/"+before.Name) }) {
+		t.Fatalf("the final snapshot %s is not among %+v", before.Name, versions)
+	}
+	p.attacked(t, roles, versions)
+	for _, v := range versions {
+		if err := raw.Delete(t.Context(), v); err == nil {
+			t.Errorf("the owner of the bucket deletes %+v", v)
+		}
+		if err := errors.Join(raw.Overwrite(t.Context(), v.Key, []byte("pay")), raw.Hide(t.Context(), v.Key)); err != nil {
+			t.Errorf("%s: %v", v.Key, err) // nothing to refuse it, so it must not matter
+		}
+	}
+
+	// Longer is possible. A lock as long as before would not be worth a request yet.
+	if err := s.minio.LockFor(t.Context(), s.minio.Root, namespace, stores.Compliance, 2); err != nil {
+		t.Fatal(err)
+	}
+	p.run(t, task, "extend-now")
+	var after *druidv1alpha1.FinalSnapshot
+	s.await(t, "the status has the later end of the locks", func(ctx context.Context) error {
+		e, err := p.etcd(ctx)
+		if err != nil {
+			return err
+		}
+		after = e.Status.Hibernation.FinalSnapshot
+		if after.LookedAt == nil || after.ProtectedUntil.Sub(before.ProtectedUntil.Time) < 20*time.Hour {
+			return fmt.Errorf("it is %+v, and was %+v", after, before)
+		}
+		return nil
+	})
+	t.Logf("the locks would have ended %s, and end %s", before.ProtectedUntil.Format(time.RFC3339), after.ProtectedUntil.Format(time.RFC3339))
+
+	p.patch(t, `{replicas: 3}`)
+	s.await(t, "it is awake, and a new full is in the bucket", func(ctx context.Context) error {
+		if err := p.whole(ctx); err != nil {
+			return err
+		}
+		e, err := p.etcd(ctx)
+		if err == nil && e.Status.Hibernation != nil {
+			err = fmt.Errorf("of the hibernation is told %+v", e.Status.Hibernation)
+		}
+		return err
+	})
+	s.await(t, "the extension has gone", func(ctx context.Context) error {
+		for _, gone := range []string{"etcdoperatortasks/" + task, "cronjobs/" + task} {
+			if _, err := s.Kubectl(ctx, "--namespace="+namespace, "get", gone); err == nil || !strings.Contains(err.Error(), string(metav1.StatusReasonNotFound)) {
+				return fmt.Errorf("%s is there: %w", gone, err)
+			}
+		}
+		return nil
+	})
+	s.await(t, "what was done to the bucket is an event", p.told("BackupTampered", ""))
+	p.connect(t)
+	p.holds(t, p.client)
+
+	p.backToDeletable(t, store)
+	p.holds(t, p.client)
+}
+
+// roles makes Secrets of identities that may do what the documented policies allow, each named after its role.
+func (s *site) roles(t *testing.T, bucket, prefix string) map[policies.Role]stores.Keys {
+	t.Helper()
+	all := map[policies.Role]stores.Keys{}
+	for _, role := range []policies.Role{policies.Writer, policies.Collector, policies.Extender} {
+		keys, err := s.minio.Assume(t.Context(), policies.S3(role, bucket, prefix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[role] = keys
+		s.apply(t, secret(bucket, string(role), sites.S3Way(&s.minio.S3, bucket, s.minio.Endpoint, keys).Files))
+	}
+	return all
+}
+
+// attacked has whoever has the credentials of a role try what harms. What no right and no lock refuses is harmless: a restore
+// reads the versions of before.
+func (p *shop) attacked(t *testing.T, roles map[policies.Role]stores.Keys, versions []stores.RawVersion) {
+	t.Helper()
+	ctx := t.Context()
+	owner := p.minio.Raw(p.minio.Root, p.namespace)
+	const elsewhere = "another/backup"
+	if err := owner.Overwrite(ctx, elsewhere, []byte("another cluster's")); err != nil {
+		t.Fatal(err)
+	}
+	for role, keys := range roles {
+		raw := p.minio.Raw(keys, p.namespace)
+		allowed := 0
+		for _, v := range versions {
+			if err := raw.Delete(ctx, v); err == nil {
+				t.Errorf("the %s deletes %+v", role, v)
+			}
+			if err := raw.(stores.Shortener).Shorten(ctx, v); err == nil {
+				t.Errorf("the %s shortens the lock of %+v", role, v)
+			}
+			if _, err := raw.Read(ctx, v); err == nil {
+				allowed++
+			}
+			_ = raw.Overwrite(ctx, v.Key, []byte("pay"))
+			_ = raw.Hide(ctx, v.Key)
+		}
+		if allowed != len(versions) {
+			t.Errorf("the %s reads %d of %d versions, so that it is refused proves nothing", role, allowed, len(versions))
+		}
+		for what, err := range map[string]error{
+			"writes": raw.Overwrite(ctx, elsewhere, []byte("pay")), "hides": raw.Hide(ctx, elsewhere),
+			"reads": func() error { _, err := raw.Read(ctx, stores.RawVersion{Key: elsewhere}); return err }(),
+		} {
+			if err == nil {
+				t.Errorf("the %s %s what is below another prefix", role, what)
+			}
+		}
+		if err := p.minio.LockFor(ctx, keys, p.namespace, stores.Governance, 1); err == nil {
+			t.Errorf("the %s changes the locks of the bucket", role)
+		}
+	}
+}
+
+// run runs what a CronJob does, now, and waits until it has succeeded.
+func (p *shop) run(t *testing.T, cronJob, job string) {
+	t.Helper()
+	p.await(t, "there is "+cronJob, func(ctx context.Context) error {
+		_, err := p.Client.BatchV1().CronJobs(p.namespace).Get(ctx, cronJob, metav1.GetOptions{})
+		return err
+	})
+	p.kubectl(t, "--namespace="+p.namespace, "create", "job", job, "--from=cronjob/"+cronJob)
+	p.await(t, job+" has succeeded", func(ctx context.Context) error {
+		j, err := p.Client.BatchV1().Jobs(p.namespace).Get(ctx, job, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+			return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
+		}) {
+			return fmt.Errorf("it is %+v", j.Status)
+		}
+		return nil
+	})
+}

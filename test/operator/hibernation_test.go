@@ -1,0 +1,101 @@
+package operator_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Clients with connections write until they are refused, and again with the first look after replicas were set back.
+func TestClientsWriteAgainWhenAHibernationIsGivenUp(t *testing.T) {
+	s := newSite(t)
+	s.grant(t)
+	s.class(t, "grows", true)
+	l := newLand(t, s)
+	s.namespace(t, "shop")
+	w := l.settle("shop")
+	p := s.operate(t, "operator", automatic)
+	s.apply(t, l.etcdIn("shop", "grows", 3))
+	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", ""))
+	writes := func(want bool) func(context.Context) error {
+		return func(context.Context) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if got := w.writes(); got != want {
+				return fmt.Errorf("clients write: %t, want %t", got, want)
+			}
+			return nil
+		}
+	}
+	p.await(t, writes(true))
+	hold := make(chan struct{}) // the final snapshot lasts until the end
+	defer close(hold)
+	w.mu.Lock()
+	w.hold = hold
+	w.mu.Unlock()
+
+	s.change(t, "Etcd", "shop", "main", replicas(0))
+	p.await(t, s.condition("shop", "main", "Hibernated", "False", "TakingFinalSnapshot", ""))
+	p.await(t, writes(false))
+	s.change(t, "Etcd", "shop", "main", replicas(3))
+	p.await(t, writes(true))
+	p.await(t, s.operation("shop", "main", "Reconcile Succeeded"))
+	for _, text := range w.wrongs() {
+		t.Error(text)
+	}
+}
+
+// The first final snapshot is damaged. The members go on until another one is good; then the task keeps it locked
+// until the cluster has woken up and made a newer one.
+func TestADamagedFinalSnapshotKeepsTheMembersGoing(t *testing.T) {
+	s := newSite(t)
+	s.grant(t)
+	s.class(t, "grows", true)
+	l := newLand(t, s)
+	s.namespace(t, "shop")
+	w := l.settle("shop")
+	p := s.operate(t, "operator", "controllers: {etcd: {enableEtcdSpecAutoReconcile: true, etcdStatusSyncPeriod: 1s}, etcdOpsTask: {requeueInterval: 1s}}")
+	s.apply(t, l.etcdIn("shop", "grows", 3))
+	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", ""))
+	w.mu.Lock()
+	w.corrupt = "Full-1"
+	w.mu.Unlock()
+
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
+		replicas(0)(o)
+		spec(map[string]any{"retentionType": "bucket"}, "backup", "store", "immutability")(o)
+	})
+	p.await(t, s.condition("shop", "main", "Hibernated", "False", "FinalSnapshotFailed", "Full-1 is damaged"))
+	set, err := s.Client.AppsV1().StatefulSets("shop").Get(t.Context(), "main", metav1.GetOptions{})
+	if err != nil || *set.Spec.Replicas != 3 {
+		t.Fatalf("%d pods are wanted, want 3 (%v)", *set.Spec.Replicas, err)
+	}
+	service, err := s.Client.CoreV1().Services("shop").Get(t.Context(), "main-client", metav1.GetOptions{})
+	if err != nil || len(service.Spec.Ports) != 1 || service.Spec.Ports[0].Name != "backuprestore" {
+		t.Errorf("clients find the ports %v (%v)", service.Spec.Ports, err)
+	}
+
+	p.await(t, s.condition("shop", "main", "Hibernated", "True", "Hibernated", "Full-2"))
+	p.await(t, s.condition("shop", "main", "HibernationBackupProtected", "True", "FinalSnapshotProtected", "Full-2 is locked until"))
+	p.await(t, s.worked("EtcdOperatorTask", "shop", "main-hibernation", "InProgress", "the CronJob main-hibernation runs at 0 0 * * *"))
+
+	s.change(t, "Etcd", "shop", "main", replicas(3))
+	p.await(t, func(ctx context.Context) error {
+		o, err := s.get(ctx, "Etcd", "shop", "main")
+		if err != nil {
+			return err
+		}
+		if h, there, _ := unstructured.NestedMap(o.Object, "status", "hibernation"); there {
+			return fmt.Errorf("it remembers %v", h)
+		}
+		return nil
+	})
+	p.await(t, s.absent("EtcdOperatorTask", "shop", "main-hibernation"))
+	p.await(t, s.absent("CronJob", "shop", "main-hibernation"))
+	for _, text := range w.wrongs() {
+		t.Error(text)
+	}
+}
