@@ -11,7 +11,7 @@ import (
 )
 
 // waitAtMost bounds how long a fact may take to come true on a busy machine.
-const waitAtMost = 2 * time.Minute
+const waitAtMost = 5 * time.Minute
 
 // pollEvery is the pause between two looks for a fact.
 const pollEvery = 50 * time.Millisecond

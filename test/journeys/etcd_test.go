@@ -278,7 +278,7 @@ func (p *shop) more(t *testing.T) {
 
 // stallAtMost is more than an election takes, and the search for a client that is let in, on a machine that
 // has more to do.
-const stallAtMost = 45 * time.Second
+const stallAtMost = 90 * time.Second
 
 // nothingIsLost ends the writing and looks for every acknowledged write through kv.
 func (p *shop) nothingIsLost(t *testing.T, kv clientv3.KV) {

@@ -203,7 +203,7 @@ func (c *Cluster) Await(ctx context.Context, what string, is func(context.Contex
 }
 
 // waitAtMost is longer than anything takes that is waited for.
-const waitAtMost = 2 * time.Minute
+const waitAtMost = 5 * time.Minute
 
 // Tell says everything about everybody, for whoever has to find out why a test failed.
 func (c *Cluster) Tell(ctx context.Context) string {

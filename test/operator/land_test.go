@@ -3,6 +3,7 @@ package operator_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -33,10 +34,11 @@ import (
 // the members of the Etcds main, one in each namespace, as simple as can be. It lives until its test ends.
 type land struct {
 	s    *site
-	seen cache.Cache
 	port string // of all sidecars, each at the address of its pod
+	shut func() // ends that the land looks at what there is
 
 	mu    sync.Mutex
+	seen  cache.Cache      // nil: nobody looks, and nobody does anything
 	towns map[string]*town // by namespace
 	pods  int              // that ever began: each has an address of its own
 }
@@ -57,29 +59,15 @@ func newLand(t *testing.T, s *site) *land {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{kubernetes.AddToScheme, druidv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ours := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{}}
-	for _, kind := range []client.Object{&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
-		ours.ByObject[kind] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{druidv1alpha1.LabelPartOf: "main"})}
-	}
-	seen, err := cache.New(s.Config, ours)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &land{s: s, seen: seen, port: port, towns: map[string]*town{}}
+	l := &land{s: s, port: port, towns: map[string]*town{}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: landNode}}
 	if _, err := s.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	l.ready(t.Context())
+	l.shut = l.open(t)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var lives sync.WaitGroup
-	lives.Go(func() { _ = seen.Start(ctx) })
 	lives.Go(func() { l.live(ctx) })
 	t.Cleanup(func() {
 		stop()
@@ -91,6 +79,43 @@ func newLand(t *testing.T, s *site) *land {
 		}
 	})
 	return l
+}
+
+// open has the land look at what there is from now on, all of it as new as the rest, and returns what ends that.
+// Watches that an API server ended come back after up to a minute, each at another time: in between there would
+// be a cluster of five members whose StatefulSet has three.
+func (l *land) open(t *testing.T) (shut func()) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{kubernetes.AddToScheme, druidv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{}}
+	for _, kind := range []client.Object{&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
+		ours.ByObject[kind] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{druidv1alpha1.LabelPartOf: "main"})}
+	}
+	seen, err := cache.New(l.s.Config, ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var looks sync.WaitGroup
+	looks.Go(func() { _ = seen.Start(ctx) })
+	turn := func(to cache.Cache) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.seen = to
+	}
+	turn(seen)
+	shut = sync.OnceFunc(func() {
+		turn(nil)
+		stop()
+		looks.Wait()
+	})
+	t.Cleanup(shut)
+	return shut
 }
 
 // ready is the heartbeat of the node.
@@ -189,8 +214,14 @@ func (l *land) look(ctx context.Context) (map[string]*view, error) {
 		claims  corev1.PersistentVolumeClaimList
 		doors   corev1.ServiceList
 	)
+	l.mu.Lock()
+	seen := l.seen
+	l.mu.Unlock()
+	if seen == nil {
+		return nil, errors.New("nobody looks")
+	}
 	for _, list := range []client.ObjectList{&etcds, &members, &sets, &configs, &pods, &claims, &doors} {
-		if err := l.seen.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := seen.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
 	}

@@ -95,7 +95,7 @@ func define(t *testing.T, c *cluster.Cluster) {
 
 func await(t *testing.T, fact func(context.Context) error) {
 	t.Helper()
-	if err := cluster.Await(t.Context(), 2*time.Minute, fact); err != nil {
+	if err := cluster.Await(t.Context(), awaitAtMost, fact); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -190,10 +190,13 @@ func (p *program) looks(ctx context.Context) (n float64, err error) {
 	return n, nil
 }
 
+// awaitAtMost is longer than anything takes that is waited for, on a busy machine too.
+const awaitAtMost = 5 * time.Minute
+
 // await waits for a fact while the operator lives.
 func (p *program) await(t *testing.T, fact func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), awaitAtMost)
 	defer cancel()
 	if err := p.Await(ctx, fact); err != nil {
 		t.Fatal(err)
@@ -204,7 +207,7 @@ func (p *program) awaitEnd(t *testing.T) {
 	t.Helper()
 	select {
 	case <-p.Done():
-	case <-time.After(time.Minute):
+	case <-time.After(awaitAtMost):
 		t.Fatalf("%s does not end", p.Name())
 	}
 }

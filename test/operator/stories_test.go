@@ -49,10 +49,19 @@ func TestAnAPIServerThatIsAwayForAMinuteCostsNothing(t *testing.T) {
 	if _, err := get(t.Context(), p.health+"/healthz"); err != nil {
 		t.Errorf("without an API server the operator does not live: %v", err)
 	}
+	l.shut()
 	if err := s.Restart(t.Context(), cluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
+	l.shut = l.open(t)
 	back := time.Now()
+	p.await(t, func(ctx context.Context) error { // until every watch of the operator is back, which takes up to a minute
+		pods, _, err := s.podsOf(ctx, "shop", "main")
+		if err == nil && len(pods) != 5 {
+			err = fmt.Errorf("pods %v, want 5", pods)
+		}
+		return err
+	})
 	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "5 of 5"))
 	p.await(t, s.operation("shop", "main", "Reconcile Succeeded"))
 	t.Logf("five members %s after the API server was back", time.Since(back).Round(time.Second))
