@@ -101,7 +101,7 @@ func TestASecretThatAnEtcdUsesIsNotDeleted(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(everySecret), e); err != nil {
 		t.Fatal(err)
 	}
-	if uses := e.Secrets(); len(uses) != 13 {
+	if uses := e.Secrets(); len(uses) != 14 {
 		t.Fatalf("the Etcd names %d Secrets", len(uses))
 	}
 	protected("shop")
