@@ -221,6 +221,7 @@ type LeaderElectionSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.provider) || !(self.provider in ['openstack', 'Swift', 'swift'])",fieldPath=".roles",message="whoever may write to OpenStack Swift may also delete there, so roles separate nothing; use a bucket of another provider, or leave roles out"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.roles.collectorSecretRef) || !has(self.secretRef) || !has(self.secretRef.name) || self.roles.collectorSecretRef.name != self.secretRef.name",fieldPath=".roles.collectorSecretRef",message="is the Secret of the members, too: another identity needs another Secret"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.roles.extenderSecretRef) || !has(self.secretRef) || !has(self.secretRef.name) || self.roles.extenderSecretRef.name != self.secretRef.name",fieldPath=".roles.extenderSecretRef",message="is the Secret of the members, too: another identity needs another Secret"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.roles.excluderSecretRef) || !has(self.secretRef) || !has(self.secretRef.name) || self.roles.excluderSecretRef.name != self.secretRef.name",fieldPath=".roles.excluderSecretRef",message="is the Secret of the members, too: another identity needs another Secret"
 type StoreSpec struct {
 	// Name of the bucket or container, which must exist. With the provider local: of a directory, and
 	// optional.
@@ -254,7 +255,7 @@ type StoreSpec struct {
 	Provider *StorageProvider `json:"provider,omitempty"`
 	// Who does what the pods beside etcd need not be able to do. Each role that is named is taken by Jobs with
 	// credentials of their own; the sidecars then do not do it, and their own credentials (secretRef) need no
-	// right to it. Of an Etcd alone. Default: the sidecars collect, and secretRef extends.
+	// right to it. Of an Etcd alone. Default: the sidecars collect, and secretRef extends and excludes.
 	// +optional
 	Roles *StoreRoles `json:"roles,omitempty"`
 	// Secret with the credentials. Must be in the namespace of the Etcd. Default: the identity that
@@ -266,8 +267,10 @@ type StoreSpec struct {
 // StoreRoles are the Secrets of who does what with backups that are there already. Their keys are those of the
 // store's secretRef.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.collectorSecretRef) || has(self.extenderSecretRef)",message="names no role: name a Secret in collectorSecretRef or extenderSecretRef, or leave roles out"
+// +kubebuilder:validation:XValidation:rule="has(self.collectorSecretRef) || has(self.extenderSecretRef) || has(self.excluderSecretRef)",message="names no role: name a Secret in collectorSecretRef, extenderSecretRef or excluderSecretRef, or leave roles out"
 // +kubebuilder:validation:XValidation:rule="!has(self.collectorSecretRef) || !has(self.extenderSecretRef) || !has(self.collectorSecretRef.name) || !has(self.extenderSecretRef.name) || self.collectorSecretRef.name != self.extenderSecretRef.name",fieldPath=".extenderSecretRef",message="is that of collectorSecretRef, too: who deletes must not be who locks; name another Secret"
+// +kubebuilder:validation:XValidation:rule="!has(self.excluderSecretRef) || !has(self.excluderSecretRef.name) || !has(self.collectorSecretRef) || !has(self.collectorSecretRef.name) || self.excluderSecretRef.name != self.collectorSecretRef.name",fieldPath=".excluderSecretRef",message="is that of collectorSecretRef, too: who excludes must not be who deletes; name another Secret"
+// +kubebuilder:validation:XValidation:rule="!has(self.excluderSecretRef) || !has(self.excluderSecretRef.name) || !has(self.extenderSecretRef) || !has(self.extenderSecretRef.name) || self.excluderSecretRef.name != self.extenderSecretRef.name",fieldPath=".excluderSecretRef",message="is that of extenderSecretRef, too: who excludes must not be who locks; name another Secret"
 type StoreRoles struct {
 	// Secret of who deletes backups that retention lets go, and expired copies that an extension made. With it the
 	// sidecars delete nothing, and an EtcdOperatorTask of the type CollectBackups, which the operator makes, does it by
@@ -282,6 +285,11 @@ type StoreRoles struct {
 	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",fieldPath=".name",reason=FieldValueRequired,message="is required: name the Secret"
 	// +optional
 	ExtenderSecretRef *corev1.SecretReference `json:"extenderSecretRef,omitempty"`
+	// Secret of who leaves snapshots out of restores and takes that back, in the Jobs of EtcdOperatorTasks of the type
+	// ExcludeSnapshots. Must be in the namespace of the Etcd. Default: they use secretRef.
+	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",fieldPath=".name",reason=FieldValueRequired,message="is required: name the Secret"
+	// +optional
+	ExcluderSecretRef *corev1.SecretReference `json:"excluderSecretRef,omitempty"`
 }
 
 // ImmutabilitySpec says who locks backups, and for how long.

@@ -38,6 +38,7 @@ const (
 	ComponentCopyBackupsJob      = "etcd-copy-backups-job"        // Job of an EtcdCopyBackupsTask
 	ComponentExtensionJob        = "etcd-extend-immutability-job" // CronJob of an EtcdOperatorTask that keeps a full locked, and its Jobs
 	ComponentCollectionJob       = "etcd-collect-backups-job"     // CronJob of an EtcdOperatorTask that deletes backups, and its Jobs
+	ComponentExclusionJob        = "etcd-exclude-snapshots-job"   // Job of an EtcdOperatorTask that leaves snapshots out of restores
 	ComponentHibernationTask     = "etcd-hibernation-task"        // EtcdOperatorTask that keeps the newest backup of a hibernated Etcd locked
 	ComponentCollectionTask      = "etcd-collection-task"         // EtcdOperatorTask that deletes backups with credentials of its own
 )
@@ -113,6 +114,13 @@ func (t *EtcdOperatorTask) JobLabels(component string) map[string]string {
 	}
 }
 
+// OnceLabels are the labels of the Job of a task that is done once, and of its pods.
+func (t *EtcdOperatorTask) OnceLabels(component string) map[string]string {
+	labels := t.JobLabels(component)
+	labels[LabelName] = t.JobName()
+	return labels
+}
+
 // maxLabelValue is how long the value of a label may be.
 const maxLabelValue = 63
 
@@ -131,7 +139,14 @@ func shortened(name string, most int) string {
 	if len(name) <= most {
 		return name
 	}
-	sum := sha256.Sum256([]byte(name))
-	digest := hex.EncodeToString(sum[:])[:10]
-	return strings.TrimRight(name[:most-1-len(digest)], "-._:") + "-" + digest
+	return strings.TrimRight(name[:most-1-digits], "-._:") + "-" + digest(name)
+}
+
+// digits are so many of a digest.
+const digits = 10
+
+// digest is the beginning of a text's digest.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])[:digits]
 }

@@ -195,8 +195,8 @@ type BackupStatus struct {
 // does what there.
 type EtcdBackupStatus struct {
 	BackupStatus `json:",inline"`
-	// Whose credentials delete backups and prolong their locks. shared: the members' own do everything. partly: one of
-	// the roles in spec.backup.store.roles is another identity. separate: each role is.
+	// Whose credentials delete backups, prolong their locks and leave them out of restores. shared: the members' own do
+	// everything. partly: some of the roles in spec.backup.store.roles are other identities. separate: each role is.
 	// +optional
 	Identities BackupIdentities `json:"identities,omitempty"`
 }
@@ -209,7 +209,7 @@ type BackupIdentities string
 // How far identities are apart.
 const (
 	IdentitiesShared   BackupIdentities = "shared"   // the members' credentials do everything
-	IdentitiesPartly   BackupIdentities = "partly"   // one role has credentials of its own
+	IdentitiesPartly   BackupIdentities = "partly"   // some roles have credentials of their own
 	IdentitiesSeparate BackupIdentities = "separate" // each role has credentials of its own
 )
 

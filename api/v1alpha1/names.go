@@ -115,6 +115,10 @@ const maxCronJobName = 52
 // digest where it is too long.
 func (t *EtcdOperatorTask) CronJobName() string { return shortened(t.Name, maxCronJobName) }
 
+// JobName is the name of the Job of a task that is done once. It ends with ten digits of the digest of the task's uid, so
+// that a later task of the same name has a Job of its own.
+func (t *EtcdOperatorTask) JobName() string { return t.CronJobName() + "-" + digest(string(t.UID)) }
+
 // OwnerReference makes an object the task's.
 func (t *EtcdOperatorTask) OwnerReference() metav1.OwnerReference {
 	return *metav1.NewControllerRef(t, Kind(KindEtcdOperatorTask))

@@ -195,8 +195,8 @@ func TestAllSecretsThatAreNamedAreKnown(t *testing.T) {
 		t.Errorf("without roles the identities are %s", e.Identities())
 	}
 	members := e.MemberSecrets()
-	e.Spec.Backup.Store.Roles = &StoreRoles{CollectorSecretRef: ref("collector"), ExtenderSecretRef: ref("extender")}
-	if diff := cmp.Diff(append(want, SecretUse{"collector", "", FieldCollectorSecret}, SecretUse{"extender", "", FieldExtenderSecret}), e.Secrets()); diff != "" {
+	e.Spec.Backup.Store.Roles = &StoreRoles{CollectorSecretRef: ref("collector"), ExtenderSecretRef: ref("extender"), ExcluderSecretRef: ref("excluder")}
+	if diff := cmp.Diff(append(want, SecretUse{"collector", "", FieldCollectorSecret}, SecretUse{"extender", "", FieldExtenderSecret}, SecretUse{"excluder", "", FieldExcluderSecret}), e.Secrets()); diff != "" {
 		t.Errorf("Secrets with roles (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(members, e.MemberSecrets()); diff != "" {
@@ -204,6 +204,9 @@ func TestAllSecretsThatAreNamedAreKnown(t *testing.T) {
 	}
 	if use, named := e.ExtenderSecret(); !named || use.Name != "extender" || e.Identities() != IdentitiesSeparate {
 		t.Errorf("the extender is %+v, the identities %s", use, e.Identities())
+	}
+	if use, named := e.ExcluderSecret(); !named || use.Name != "excluder" {
+		t.Errorf("the excluder is %+v", use)
 	}
 	task := &EtcdCopyBackupsTask{Spec: EtcdCopyBackupsTaskSpec{
 		SourceStore: StoreSpec{Provider: new(StorageProvider("aws")), SecretRef: ref("from")},

@@ -50,10 +50,12 @@ type EtcdOperatorTaskList struct {
 // +kubebuilder:validation:XValidation:rule="self.type.startsWith('ExtendFullSnapshotImmutability') || !has(self.config) || (!has(self.config.extendFullSnapshotImmutability) && !has(self.config.schedule))",fieldPath=".config",message="extendFullSnapshotImmutability and schedule do not belong to this type: remove them, or write type: ExtendFullSnapshotImmutability"
 // +kubebuilder:validation:XValidation:rule="!has(self.config) || !has(self.config.schedule) || !has(self.config.extendFullSnapshotImmutability)",fieldPath=".config.schedule",message="stands twice: write it in extendFullSnapshotImmutability alone"
 // +kubebuilder:validation:XValidation:rule="self.type.startsWith('CollectBackups') || !has(self.config) || !has(self.config.collectBackups)",fieldPath=".config.collectBackups",message="does not belong to this type: remove it, or write type: CollectBackups"
+// +kubebuilder:validation:XValidation:rule="!self.type.startsWith('ExcludeSnapshots') || (has(self.config) && has(self.config.excludeSnapshots))",fieldPath=".config",message="is missing which snapshots to exclude: write config: {excludeSnapshots: {names: [NAME-OF-A-SNAPSHOT]}}"
+// +kubebuilder:validation:XValidation:rule="self.type.startsWith('ExcludeSnapshots') || !has(self.config) || !has(self.config.excludeSnapshots)",fieldPath=".config.excludeSnapshots",message="does not belong to this type: remove it, or write type: ExcludeSnapshots"
 type EtcdOperatorTaskSpec struct {
-	// What kind of work it is: OnDemandSnapshot, ExtendFullSnapshotImmutability or CollectBackups, each also with
-	// Task at the end.
-	// +kubebuilder:validation:Enum=OnDemandSnapshot;OnDemandSnapshotTask;ExtendFullSnapshotImmutability;ExtendFullSnapshotImmutabilityTask;CollectBackups;CollectBackupsTask
+	// What kind of work it is: OnDemandSnapshot, ExtendFullSnapshotImmutability, CollectBackups or ExcludeSnapshots,
+	// each also with Task at the end.
+	// +kubebuilder:validation:Enum=OnDemandSnapshot;OnDemandSnapshotTask;ExtendFullSnapshotImmutability;ExtendFullSnapshotImmutabilityTask;CollectBackups;CollectBackupsTask;ExcludeSnapshots;ExcludeSnapshotsTask
 	// +required
 	Type TaskType `json:"type"`
 	// What belongs to the type, under the name of the type.
@@ -82,6 +84,7 @@ const (
 	TaskOnDemandSnapshot               TaskType = "OnDemandSnapshot"               // a full or delta snapshot now
 	TaskExtendFullSnapshotImmutability TaskType = "ExtendFullSnapshotImmutability" // the newest full of a hibernated Etcd is kept locked
 	TaskCollectBackups                 TaskType = "CollectBackups"                 // backups that retention lets go are deleted with credentials of their own
+	TaskExcludeSnapshots               TaskType = "ExcludeSnapshots"               // snapshots are left out of restores, or that is taken back
 )
 
 // OwnerEtcdReference names an Etcd.
@@ -108,6 +111,9 @@ type EtcdOperatorTaskConfig struct {
 	// For type CollectBackups.
 	// +optional
 	CollectBackups *CollectBackupsConfig `json:"collectBackups,omitempty"`
+	// For type ExcludeSnapshots.
+	// +optional
+	ExcludeSnapshots *ExcludeSnapshotsConfig `json:"excludeSnapshots,omitempty"`
 	// The same as extendFullSnapshotImmutability.schedule, as a design of the original has it.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[ ]*((CRON_)?TZ=[^ ]+[ ]+)?(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every[ ]+[^ ]+|[-0-9A-Za-z*?,/]+([ ]+[-0-9A-Za-z*?,/]+){4})[ ]*$')",message="must be a schedule of cron: five fields (minute, hour, day of month, month, day of week) such as 30 2 * * *, or a word such as @daily"
@@ -167,6 +173,35 @@ type CollectBackupsConfig struct {
 	Schedule *string `json:"schedule,omitempty"`
 }
 
+// ExcludeSnapshotsConfig is which snapshots are left out of restores.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.include) || !self.include || !has(self.reason)",fieldPath=".reason",message="does not go with include: true, which tells nobody why; leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.include) || !self.include || !has(self.leaveNothing)",fieldPath=".leaveNothing",message="does not go with include: true, after which there is more to restore from; leave it out"
+type ExcludeSnapshotsConfig struct {
+	// The names of the snapshots in the bucket, without their directory, as etcdbrctl list --all shows them.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=set
+	// +required
+	Names []SnapshotName `json:"names"`
+	// Takes it back: restores use the snapshots again. Default: false.
+	// +optional
+	Include *bool `json:"include,omitempty"`
+	// Why, for people. Kept only in buckets without tags, where a small object tells that a snapshot is excluded.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Reason *string `json:"reason,omitempty"`
+	// Excludes also the last chain of snapshots that can be restored from. Default: false, with which that is refused.
+	// +optional
+	LeaveNothing *bool `json:"leaveNothing,omitempty"`
+}
+
+// SnapshotName is the name of a snapshot in the bucket, without its directory.
+//
+// +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:XValidation:rule="self.matches('^(Full|Incr)-[0-9]{8,19}-[0-9]{8,19}-[0-9]{1,19}([.][^./]+)?([.]final)?$')",message="must be the name of a snapshot without its directory, such as Full-00000000-00009002-1565021494.zst; etcdbrctl list --all shows the names"
+type SnapshotName string
+
 // EtcdOperatorTaskStatus is how far a task is.
 type EtcdOperatorTaskStatus struct {
 	// The generation of the specification that was acted on.
@@ -210,7 +245,7 @@ func (s TaskState) Ended() bool {
 
 // TaskOperation is a step of a task.
 type TaskOperation struct {
-	// Admit, Snapshot, Extension or Collection.
+	// Admit, Snapshot, Extension, Collection or Exclusion.
 	// +required
 	Name string `json:"name"`
 	// Pending, InProgress, Completed or Failed.

@@ -33,6 +33,7 @@ type SecretUse struct {
 const (
 	FieldCollectorSecret = "spec.backup.store.roles.collectorSecretRef"
 	FieldExtenderSecret  = "spec.backup.store.roles.extenderSecretRef"
+	FieldExcluderSecret  = "spec.backup.store.roles.excluderSecretRef"
 )
 
 // Secrets are the Secrets that the Etcd needs, by the fields that name them. The same Secret may be
@@ -42,6 +43,7 @@ func (e *Etcd) Secrets() []SecretUse {
 	if e.BackupsEnabled() && e.Spec.Backup.Store.Roles != nil {
 		uses.add(FieldCollectorSecret, e.Spec.Backup.Store.Roles.CollectorSecretRef)
 		uses.add(FieldExtenderSecret, e.Spec.Backup.Store.Roles.ExtenderSecretRef)
+		uses.add(FieldExcluderSecret, e.Spec.Backup.Store.Roles.ExcluderSecretRef)
 	}
 	return uses
 }
@@ -51,6 +53,9 @@ func (e *Etcd) CollectorSecret() (SecretUse, bool) { return e.secretOf(FieldColl
 
 // ExtenderSecret is the Secret of who prolongs locks; false: that is done with the store's own.
 func (e *Etcd) ExtenderSecret() (SecretUse, bool) { return e.secretOf(FieldExtenderSecret) }
+
+// ExcluderSecret is the Secret of who leaves snapshots out of restores; false: that is done with the store's own.
+func (e *Etcd) ExcluderSecret() (SecretUse, bool) { return e.secretOf(FieldExcluderSecret) }
 
 func (e *Etcd) secretOf(field string) (SecretUse, bool) {
 	all := e.Secrets()
@@ -73,10 +78,11 @@ func (e *Etcd) CollectionPeriod() time.Duration {
 func (e *Etcd) Identities() BackupIdentities {
 	_, collector := e.CollectorSecret()
 	_, extender := e.ExtenderSecret()
+	_, excluder := e.ExcluderSecret()
 	switch {
-	case collector && extender:
+	case collector && extender && excluder:
 		return IdentitiesSeparate
-	case collector || extender:
+	case collector || extender || excluder:
 		return IdentitiesPartly
 	}
 	return IdentitiesShared

@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/test/sites"
+	"druid.internal/druid/test/stores"
 )
 
 // TestAnExcludedSnapshotIsLeftOutOnEveryStore excludes a delta in a bucket that is protected as well
@@ -49,4 +52,47 @@ func TestAnExcludedSnapshotIsLeftOutOnEveryStore(t *testing.T) {
 		says(t, w.succeeds("include", bad.Name), bad.Name, "used")
 		restored(last)
 	})
+}
+
+// TestAnExcluderNeedsNoMoreThanItsPolicy excludes on MinIO below one prefix, as the Job of a task calls it, and harms nothing.
+func TestAnExcluderNeedsNoMoreThanItsPolicy(t *testing.T) {
+	t.Parallel()
+	s := fleet.Get(t, "MinIO")
+	m := sites.MinIOOf(s)
+	bucket := fleet.Bucket(t, s, sites.Compliance)
+	source, _ := originals(t)
+	owner := inSite(t, s, "", bucket, sites.Owner)
+	owner.copyFrom(source).succeeds("copy")
+	deltas := owner.list().all("Incr")
+	if len(deltas) == 0 {
+		t.Fatal("there are no deltas")
+	}
+	newest := deltas[len(deltas)-1]
+	as := func(role policies.Role) place {
+		return inS3(t, m, m.Endpoint, bucket, assume(t, m, policies.S3(role, bucket, prefix)))
+	}
+	says(t, as(policies.Writer).fails(5, "exclude", "--", newest.Name), "tag "+prefix, "permission denied")
+	excluder := as(policies.Excluder)
+	says(t, excluder.succeeds("exclude", "--", newest.Name), newest.Name, "excluded")
+	if end := owner.list().end(); end != newest.From-1 {
+		t.Errorf("restorable up to %d, want %d", end, newest.From-1)
+	}
+	says(t, excluder.fails(3, "exclude", "--", owner.list().all("Full")[0].Name), "nothing could be restored")
+	says(t, excluder.succeeds("include", "--", newest.Name), newest.Name, "used")
+
+	theirs := m.Raw(assume(t, m, policies.S3(policies.Excluder, bucket, prefix)), bucket)
+	versions := handsOn(t, s, bucket, sites.Owner).versions("")
+	for _, v := range versions {
+		for what, err := range map[string]error{
+			"deletes": theirs.Delete(t.Context(), v), "hides": theirs.Hide(t.Context(), v.Key), "writes over": theirs.Overwrite(t.Context(), v.Key, []byte("pay")),
+			"shortens the lock of": theirs.(stores.Shortener).Shorten(t.Context(), v),
+		} {
+			if err == nil {
+				t.Errorf("the excluder %s %s", what, v.Key)
+			}
+		}
+	}
+	if after := handsOn(t, s, bucket, sites.Owner).versions(""); !slices.Equal(versions, after) {
+		t.Errorf("there are %+v, before %+v", after, versions)
+	}
 }

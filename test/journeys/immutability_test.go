@@ -19,7 +19,7 @@ import (
 	"druid.internal/druid/test/stores"
 )
 
-// An Etcd whose clients write on sleeps without volumes. Its members, its collector and its extender have credentials
+// An Etcd whose clients write on sleeps without volumes. Its members, its collector, its extender and its excluder have credentials
 // of their own. Whoever has any of them, or the owner's, does what he can meanwhile, and after that the members wake up from
 // the bucket with every write.
 func immutability(t *testing.T, s *site) {
@@ -32,6 +32,7 @@ func immutability(t *testing.T, s *site) {
 	store["roles"] = map[string]any{
 		"collectorSecretRef": map[string]any{"name": string(policies.Collector)},
 		"extenderSecretRef":  map[string]any{"name": string(policies.Extender)},
+		"excluderSecretRef":  map[string]any{"name": string(policies.Excluder)},
 	}
 	// Between two extensions there is time enough under locks of a day.
 	settings := map[string]any{
@@ -137,7 +138,7 @@ func immutability(t *testing.T, s *site) {
 func (s *site) roles(t *testing.T, bucket, prefix string) map[policies.Role]stores.Keys {
 	t.Helper()
 	all := map[policies.Role]stores.Keys{}
-	for _, role := range []policies.Role{policies.Writer, policies.Collector, policies.Extender} {
+	for _, role := range []policies.Role{policies.Writer, policies.Collector, policies.Extender, policies.Excluder} {
 		keys, err := s.minio.Assume(t.Context(), policies.S3(role, bucket, prefix))
 		if err != nil {
 			t.Fatal(err)

@@ -166,6 +166,19 @@ func TestOperatorsThatDieAfterEachStepTakeOneSnapshot(t *testing.T) {
 	s.change(t, "Etcd", "shop", "main", replicas(1))
 	m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", "extend", "Succeeded", ""))
 	m.until(t, 5*time.Minute, s.absent("CronJob", "shop", "extend"))
+	made := 0
+	road.watch(func(step, _ string) {
+		if strings.HasPrefix(step, "POST jobs/exclude-") {
+			made++
+		}
+	})
+	s.work(t, "shop", "exclude", excluding)
+	m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", "exclude", "InProgress", "is at work"))
+	tasks{s, "shop"}.pod(t, "exclude", exited(0, ""))
+	m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", "exclude", "Succeeded", "left out of restores"))
+	if made != 1 {
+		t.Errorf("%d Jobs were made for one task", made)
+	}
 	if m.deaths < 5 {
 		t.Errorf("%d operators died: too few to show anything", m.deaths)
 	}

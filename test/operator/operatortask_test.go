@@ -60,7 +60,32 @@ const (
 	fullNow   = `{type: OnDemandSnapshot, config: {onDemandSnapshot: {type: full}}, ownerEtcdReference: {name: main}}`
 	deltaNow  = `{type: OnDemandSnapshotTask, config: {onDemandSnapshot: {type: delta}}, ownerEtcdReference: {name: main}}`
 	extending = `{type: ExtendFullSnapshotImmutability, config: {schedule: 30 3 * * *}, ownerEtcdReference: {name: main}}`
+	excluding = `{type: ExcludeSnapshots, config: {excludeSnapshots: {names: [Full-00000000-00009002-1565021494.zst]}}, ownerEtcdReference: {name: main}}`
+	including = `{type: ExcludeSnapshotsTask, config: {excludeSnapshots: {names: [Full-00000000-00009002-1565021494.zst], include: true}}, ownerEtcdReference: {name: main}}`
 )
+
+// jobOf is the Job of a task that is done once; an error: there is none.
+func (s *site) jobOf(ctx context.Context, namespace, task string) (*batchv1.Job, error) {
+	all, err := s.Client.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=" + task})
+	if err != nil {
+		return nil, err
+	}
+	if len(all.Items) != 1 {
+		return nil, fmt.Errorf("%s has %d Jobs, want one", task, len(all.Items))
+	}
+	return &all.Items[0], nil
+}
+
+// exited is how a kubelet tells the end of a pod.
+func exited(exitCode int32, log string) corev1.PodStatus {
+	s := corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: "exclude", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode, Message: log}},
+	}}}
+	if exitCode != 0 {
+		s.Phase = corev1.PodFailed
+	}
+	return s
+}
 
 // often has tasks looked at as often as Etcds.
 const often = "controllers: {etcd: {enableEtcdSpecAutoReconcile: true, etcdStatusSyncPeriod: 1s}, etcdOpsTask: {requeueInterval: 1s}}"
@@ -224,6 +249,45 @@ func TestTasksAreCarriedOut(t *testing.T) {
 		})
 		p.await(t, s.absent("EtcdOperatorTask", "shop", task))
 		p.await(t, s.absent("CronJob", "shop", task))
+	})
+
+	t.Run("snapshots are excluded by a Job with the credentials of the excluder, one task after the other", func(t *testing.T) {
+		s.change(t, "Etcd", "shop", "main", spec(map[string]any{"excluderSecretRef": map[string]any{"name": "excluder"}}, "backup", "store", "roles"))
+		s.work(t, "shop", "too-early", excluding)
+		p.await(t, s.worked("EtcdOperatorTask", "shop", "too-early", "Rejected", "the Secret excluder (spec.backup.store.roles.excluderSecretRef) is not there"))
+		keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "excluder"}, StringData: map[string]string{"accessKeyID": "a", "secretAccessKey": "s", "region": "r"}}
+		if _, err := s.Client.CoreV1().Secrets("shop").Create(t.Context(), keys, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+
+		pods := tasks{s, "shop"}
+		s.work(t, "shop", "refused", excluding)
+		s.work(t, "shop", "taken-back", including)
+		p.await(t, s.worked("EtcdOperatorTask", "shop", "taken-back", "Pending", "waits for the EtcdOperatorTask refused"))
+		pods.pod(t, "refused", exited(3, "level=INFO\nError: exclude snapshots: nothing could be restored any more\n"))
+		p.await(t, s.worked("EtcdOperatorTask", "shop", "refused", "Failed", "exclude snapshots: nothing could be restored any more; another task with leaveNothing: true in spec.config.excludeSnapshots"))
+		job, err := s.jobOf(t.Context(), "shop", "refused")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := job.Spec.Template.Spec
+		if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == "excluder" }) {
+			t.Errorf("its pod has %+v", pod.Volumes)
+		}
+		if args := pod.Containers[0].Args; args[0] != "exclude" || args[len(args)-1] != "Full-00000000-00009002-1565021494.zst" {
+			t.Errorf("it runs %q", args)
+		}
+
+		p.await(t, s.worked("EtcdOperatorTask", "shop", "taken-back", "InProgress", "is at work"))
+		pods.pod(t, "taken-back", exited(0, ""))
+		p.await(t, s.worked("EtcdOperatorTask", "shop", "taken-back", "Succeeded", "used by restores again: Full-00000000-00009002-1565021494.zst"))
+		s.delete(t, "EtcdOperatorTask", "shop", "taken-back")
+		p.await(t, func(ctx context.Context) error {
+			if job, err := s.jobOf(ctx, "shop", "taken-back"); err == nil {
+				return fmt.Errorf("its Job is there: %v", job.ObjectMeta)
+			}
+			return nil
+		})
 	})
 
 	t.Run("tasks go with their Etcd", func(t *testing.T) {

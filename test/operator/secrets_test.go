@@ -31,7 +31,7 @@ spec:
     peerUrlTls: {tlsCASecretRef: {name: peer-ca}, serverTLSSecretRef: {name: peer-server}, clientTLSSecretRef: {name: peer-client}}
   backup:
     tls: {tlsCASecretRef: {name: backup-ca}, serverTLSSecretRef: {name: backup-server}, clientTLSSecretRef: {name: backup-client}}
-    store: {provider: aws, container: backups, prefix: p, secretRef: {name: credentials}, roles: {collectorSecretRef: {name: collector}, extenderSecretRef: {name: extender}}}
+    store: {provider: aws, container: backups, prefix: p, secretRef: {name: credentials}, roles: {collectorSecretRef: {name: collector}, extenderSecretRef: {name: extender}, excluderSecretRef: {name: excluder}}}
 `
 
 func (s *site) secret(t *testing.T, namespace, name string) {
@@ -101,7 +101,7 @@ func TestASecretThatAnEtcdUsesIsNotDeleted(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(everySecret), e); err != nil {
 		t.Fatal(err)
 	}
-	if uses := e.Secrets(); len(uses) != 13 {
+	if uses := e.Secrets(); len(uses) != 14 {
 		t.Fatalf("the Etcd names %d Secrets", len(uses))
 	}
 	protected("shop")

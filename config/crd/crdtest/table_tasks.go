@@ -20,6 +20,8 @@ func ofOperatorTasks() []Case {
 	}
 	extension := func(config string) Set { return standing("ExtendFullSnapshotImmutability", config) }
 	collection := func(config string) Set { return standing("CollectBackups", config) }
+	exclusion := func(config string) Set { return standing("ExcludeSnapshots", config) }
+	const full = "Full-00000000-00009002-1565021494.zst"
 	const snapshot, schedule = "spec.config.onDemandSnapshot", "must be a schedule of cron"
 	cases := []Case{
 		task("a task of an unknown type is refused", Set{"spec.type": "Defragmentation"}, "spec.type", `"ExtendFullSnapshotImmutability"`),
@@ -56,6 +58,18 @@ func ofOperatorTasks() []Case {
 		task("a collection with its schedule is taken", collection(`{collectBackups: {schedule: 17 */6 * * *}}`), "", ""),
 		task("a collection with an extension's schedule is refused", collection(`{schedule: "@daily"}`), "spec.config", "write type: ExtendFullSnapshotImmutability"),
 		task("a collection whose schedule is no schedule is refused", collection(`{collectBackups: {schedule: at noon}}`), "spec.config.collectBackups.schedule", schedule),
+		task("an exclusion is taken", exclusion(`{excludeSnapshots: {names: [`+full+`, Incr-00009003-00009120-1565021514.gz.final], reason: the faulty release, leaveNothing: true}}`), "", ""),
+		task("an inclusion is taken", exclusion(`{excludeSnapshots: {names: [`+full+`], include: true}}`), "", ""),
+		task("an exclusion without a configuration is refused", exclusion(""), "spec.config", "write config: {excludeSnapshots: {names: [NAME-OF-A-SNAPSHOT]}}"),
+		task("an exclusion with a snapshot's configuration is refused", exclusion(`{excludeSnapshots: {names: [`+full+`]}, onDemandSnapshot: {type: full}}`), "spec.config.onDemandSnapshot", "write type: OnDemandSnapshot"),
+		task("a collection with an exclusion's configuration is refused", collection(`{excludeSnapshots: {names: [`+full+`]}}`), "spec.config.excludeSnapshots", "write type: ExcludeSnapshots"),
+		task("an exclusion of nothing is refused", exclusion(`{excludeSnapshots: {names: []}}`), "spec.config.excludeSnapshots.names", "at least 1"),
+		task("an exclusion without names is refused", exclusion(`{excludeSnapshots: {}}`), "spec.config.excludeSnapshots.names", "Required value"),
+		task("an exclusion of one snapshot twice is refused", exclusion(`{excludeSnapshots: {names: [`+full+`, `+full+`]}}`), "spec.config.excludeSnapshots.names[1]", "Duplicate value"),
+		task("an exclusion by key is refused", exclusion(`{excludeSnapshots: {names: [v2/`+full+`]}}`), "spec.config.excludeSnapshots.names[0]", "without its directory"),
+		task("an exclusion of what is a flag is refused", exclusion(`{excludeSnapshots: {names: [--yes-leave-nothing]}}`), "spec.config.excludeSnapshots.names[0]", "must be the name of a snapshot"),
+		task("an inclusion with a reason is refused", exclusion(`{excludeSnapshots: {names: [`+full+`], include: true, reason: mended}}`), "spec.config.excludeSnapshots.reason", "does not go with include: true"),
+		task("an inclusion that leaves nothing is refused", exclusion(`{excludeSnapshots: {names: [`+full+`], include: true, leaveNothing: true}}`), "spec.config.excludeSnapshots.leaveNothing", "does not go with include: true"),
 		task("an extension with a collection's configuration is refused", extension(`{collectBackups: {}}`), "spec.config.collectBackups", "write type: CollectBackups"),
 
 		ops("the original's task without a configuration is refused", Set{"spec.config": nil}, "spec.config", "Required value"),

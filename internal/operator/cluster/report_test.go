@@ -145,10 +145,14 @@ func TestTheStatusSaysHowFarIdentitiesAreApart(t *testing.T) {
 		roles *druidv1alpha1.StoreRoles
 		want  druidv1alpha1.BackupIdentities
 	}{
-		"no roles":         {nil, "shared"},
-		"a collector":      {&druidv1alpha1.StoreRoles{CollectorSecretRef: secret}, "partly"},
-		"an extender":      {&druidv1alpha1.StoreRoles{ExtenderSecretRef: secret}, "partly"},
-		"both":             {&druidv1alpha1.StoreRoles{CollectorSecretRef: secret, ExtenderSecretRef: &corev1.SecretReference{Name: "third"}}, "separate"},
+		"no roles":    {nil, "shared"},
+		"a collector": {&druidv1alpha1.StoreRoles{CollectorSecretRef: secret}, "partly"},
+		"an extender": {&druidv1alpha1.StoreRoles{ExtenderSecretRef: secret}, "partly"},
+		"an excluder": {&druidv1alpha1.StoreRoles{ExcluderSecretRef: secret}, "partly"},
+		"two of them": {&druidv1alpha1.StoreRoles{CollectorSecretRef: secret, ExtenderSecretRef: &corev1.SecretReference{Name: "third"}}, "partly"},
+		"all": {&druidv1alpha1.StoreRoles{
+			CollectorSecretRef: secret, ExtenderSecretRef: &corev1.SecretReference{Name: "third"}, ExcluderSecretRef: &corev1.SecretReference{Name: "fourth"},
+		}, "separate"},
 		"roles of no name": {&druidv1alpha1.StoreRoles{CollectorSecretRef: &corev1.SecretReference{}}, "shared"},
 	} {
 		o := running(t, 1, func(o *Observed) {

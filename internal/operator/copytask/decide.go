@@ -3,7 +3,6 @@ package copytask
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -171,23 +170,8 @@ func failed(o *Observed, job *batchv1.Job) Plan {
 
 // attempt is the error of the last attempt that failed, "" if none did, or the pod is gone.
 func attempt(o *Observed) string {
-	pods := slices.SortedFunc(slices.Values(o.Pods), func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
-	for _, p := range pods {
-		for _, c := range append(append([]corev1.ContainerStatus{}, p.Status.ContainerStatuses...), p.Status.InitContainerStatuses...) {
-			for _, s := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
-				if s != nil && s.ExitCode != 0 {
-					return cmp.Or(lastLine(s.Message), fmt.Sprintf("container %s: %s, exit code %d", c.Name, cmp.Or(s.Reason, "it ended"), s.ExitCode))
-				}
-			}
-		}
-	}
-	return ""
-}
-
-// lastLine is the last line of a log, which is the program's error.
-func lastLine(log string) string {
-	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(log, "")), "\n")
-	return strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "Error: ")
+	said, _ := health.LastFailure(o.Pods)
+	return said
 }
 
 // finished is the condition by which a Job has ended so, nil if it has not.

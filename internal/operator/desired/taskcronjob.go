@@ -11,13 +11,14 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 )
 
-// TaskInput is everything that the CronJob of a standing task depends on, whatever its type.
+// TaskInput is everything that the CronJob or Job of a task depends on, whatever its type.
 type TaskInput struct {
 	Task     *druidv1alpha1.EtcdOperatorTask // its name, namespace and uid
 	Etcd     *druidv1alpha1.Etcd             // with its defaults, and a store
 	Images   Images
 	HostPath string // as in Input
 
+	// Of a CronJob:
 	Schedule string // without a zone of time
 	TimeZone string // empty: that of the cluster's controllers
 	// Every is between two runs of a schedule that is reckoned from the run before; 0: it comes by the clock.
@@ -32,7 +33,7 @@ const (
 	taskLimit = 6 * 3600
 )
 
-// taskRun is what each run of a CronJob does.
+// taskRun is what a Job does.
 type taskRun struct {
 	component string // the label
 	verb      string // of etcdbrctl, and the name of the container
@@ -41,13 +42,38 @@ type taskRun struct {
 	secret    *corev1.SecretReference // with the credentials
 }
 
-// taskCronJob does something with the store of an Etcd on a schedule. Its pods are those of the Etcd's ServiceAccount,
-// which has the identity in the cloud that a store without a Secret is reached with, and carry the Etcd's labels for
-// networks and webhooks.
+// taskCronJob does something with the store of an Etcd on a schedule.
 func taskCronJob(in TaskInput, run taskRun) *batchv1.CronJob {
 	// What is due is looked for from the time on after which it were too late: a schedule that is reckoned from
 	// there would never come if that is nearer than one period.
 	late := int64((taskLate + in.Every) / time.Second)
+	one, labels := int32(1), in.Task.JobLabels(run.component)
+	job := &batchv1.CronJob{
+		TypeMeta: typeMeta("batch/v1", "CronJob"),
+		ObjectMeta: metav1.ObjectMeta{
+			Name: in.Task.CronJobName(), Namespace: in.Task.Namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{in.Task.OwnerReference()},
+		},
+		Spec: batchv1.CronJobSpec{
+			Schedule:                   in.Schedule,
+			ConcurrencyPolicy:          batchv1.ForbidConcurrent,
+			StartingDeadlineSeconds:    &late,
+			SuccessfulJobsHistoryLimit: &one,
+			FailedJobsHistoryLimit:     &one,
+			JobTemplate: batchv1.JobTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       taskJobSpec(in, run, labels),
+			},
+		},
+	}
+	if in.TimeZone != "" {
+		job.Spec.TimeZone = &in.TimeZone
+	}
+	return job
+}
+
+// taskJobSpec does something with the store of an Etcd once. Its pods are those of the Etcd's ServiceAccount, which has the
+// identity in the cloud that a store without a Secret is reached with, and carry the Etcd's labels for networks and webhooks.
+func taskJobSpec(in TaskInput, run taskRun, labels map[string]string) batchv1.JobSpec {
 	no, restarts, one, limit := false, int32(restarts), int32(1), int64(taskLimit)
 	s := *in.Etcd.Spec.Backup.Store
 	s.SecretRef = run.secret
@@ -88,33 +114,13 @@ func taskCronJob(in TaskInput, run taskRun) *batchv1.CronJob {
 	}
 	pod.Containers = []corev1.Container{c}
 
-	labels, podLabels := in.Task.JobLabels(run.component), map[string]string{}
+	podLabels := map[string]string{}
 	maps.Copy(podLabels, in.Etcd.Spec.Labels)
 	maps.Copy(podLabels, labels)
-	job := &batchv1.CronJob{
-		TypeMeta: typeMeta("batch/v1", "CronJob"),
-		ObjectMeta: metav1.ObjectMeta{
-			Name: in.Task.CronJobName(), Namespace: in.Task.Namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{in.Task.OwnerReference()},
-		},
-		Spec: batchv1.CronJobSpec{
-			Schedule:                   in.Schedule,
-			ConcurrencyPolicy:          batchv1.ForbidConcurrent,
-			StartingDeadlineSeconds:    &late,
-			SuccessfulJobsHistoryLimit: &one,
-			FailedJobsHistoryLimit:     &one,
-			JobTemplate: batchv1.JobTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: batchv1.JobSpec{
-					ActiveDeadlineSeconds: &limit, BackoffLimit: &restarts, Parallelism: &one, Completions: &one,
-					Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels}, Spec: pod},
-				},
-			},
-		},
+	return batchv1.JobSpec{
+		ActiveDeadlineSeconds: &limit, BackoffLimit: &restarts, Parallelism: &one, Completions: &one,
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels}, Spec: pod},
 	}
-	if in.TimeZone != "" {
-		job.Spec.TimeZone = &in.TimeZone
-	}
-	return job
 }
 
 // credentialsOf are those of a role, or else those of the members.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -25,11 +25,13 @@ func stored(s druidv1alpha1.StoreSpec) *druidv1alpha1.Etcd {
 }
 
 func withRoles(s druidv1alpha1.StoreSpec) druidv1alpha1.StoreSpec {
-	s.Roles = &druidv1alpha1.StoreRoles{CollectorSecretRef: &corev1.SecretReference{Name: "collector"}, ExtenderSecretRef: &corev1.SecretReference{Name: "extender"}}
+	s.Roles = &druidv1alpha1.StoreRoles{
+		CollectorSecretRef: &corev1.SecretReference{Name: "collector"}, ExtenderSecretRef: &corev1.SecretReference{Name: "extender"}, ExcluderSecretRef: &corev1.SecretReference{Name: "excluder"},
+	}
 	return s
 }
 
-func TestCronJobsOfStandingTasksAreAsInTheGoldenFiles(t *testing.T) {
+func TestJobsAndCronJobsOfTasksAreAsInTheGoldenFiles(t *testing.T) {
 	secret := storeSpec("aws", "bucket", "shoot--a--b/etcd-main", "backup")
 	secret.EndpointOverride = ptr("https://s3.example.org")
 	locked := secret
@@ -47,7 +49,8 @@ func TestCronJobsOfStandingTasksAreAsInTheGoldenFiles(t *testing.T) {
 		i.Etcd.Spec.Backup.GarbageCollectionPolicy = ptr(druidv1alpha1.GarbageCollectionExponential)
 	}
 	const owner = "cluster/shoot--a--b/etcd-main/3b7c"
-	for name, job := range map[string]*batchv1.CronJob{
+	names := []druidv1alpha1.SnapshotName{"Full-00000000-00009002-1565021494.zst", "Incr-00009003-00009120-1565021514.zst"}
+	for name, job := range map[string]client.Object{
 		"extension":               ExtensionCronJob(ExtensionInput{in("extend", locked, "0 0 * * *", berlin), since, false}),
 		"extension-role":          ExtensionCronJob(ExtensionInput{in("extend", withRoles(secret), "0 0 * * *"), since, false}),
 		"extension-local":         ExtensionCronJob(ExtensionInput{in("extend", storeSpec("local", "", "p", ""), "@daily"), since, false}),
@@ -55,6 +58,8 @@ func TestCronJobsOfStandingTasksAreAsInTheGoldenFiles(t *testing.T) {
 		"collection":              CollectionCronJob(CollectionInput{in("collect", withRoles(secret), "17 5-23/12 * * *"), owner, time.Time{}}),
 		"collection-exponential":  CollectionCronJob(CollectionInput{in("collect", withRoles(storeSpec("dell", "bucket", "p", "")), "@hourly", exponential), owner, time.Time{}}),
 		"collection-while-asleep": CollectionCronJob(CollectionInput{in("collect", withRoles(secret), "17 5-23/12 * * *"), owner, since}),
+		"exclusion":               ExclusionJob(ExclusionInput{in("exclude", withRoles(secret), ""), druidv1alpha1.ExcludeSnapshotsConfig{Names: names, Reason: ptr("the faulty release"), LeaveNothing: ptr(true)}}),
+		"exclusion-taken-back":    ExclusionJob(ExclusionInput{in("include", storeSpec("local", "", "p", ""), ""), druidv1alpha1.ExcludeSnapshotsConfig{Names: names[:1], Include: ptr(true)}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := yaml.Marshal(job)
@@ -106,6 +111,7 @@ func TestASidecarCollectsUnlessSomebodyElseDoes(t *testing.T) {
 	}{
 		"no roles":    {nil, 12 * time.Hour},
 		"an extender": {&druidv1alpha1.StoreRoles{ExtenderSecretRef: &corev1.SecretReference{Name: "extender"}}, 12 * time.Hour},
+		"an excluder": {&druidv1alpha1.StoreRoles{ExcluderSecretRef: &corev1.SecretReference{Name: "excluder"}}, 12 * time.Hour},
 		"a collector": {&druidv1alpha1.StoreRoles{CollectorSecretRef: &corev1.SecretReference{Name: "collector"}}, 0},
 	} {
 		set, err := Objects(input(etcd(func(e *druidv1alpha1.Etcd) { withEverything(e); e.Spec.Backup.Store.Roles = c.roles })))
@@ -120,7 +126,7 @@ func TestASidecarCollectsUnlessSomebodyElseDoes(t *testing.T) {
 			t.Errorf("%s: it collects every %s, want %s", phrase, got, c.want)
 		}
 		for _, v := range set.StatefulSet.Spec.Template.Spec.Volumes {
-			if v.Secret != nil && (v.Secret.SecretName == "collector" || v.Secret.SecretName == "extender") {
+			if v.Secret != nil && (v.Secret.SecretName == "collector" || v.Secret.SecretName == "extender" || v.Secret.SecretName == "excluder") {
 				t.Errorf("%s: the pod has the Secret %s", phrase, v.Secret.SecretName)
 			}
 		}

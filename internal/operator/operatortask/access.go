@@ -8,7 +8,7 @@ import (
 )
 
 // Access is what the controller must be allowed to do, besides what those of Etcds and of copies may as
-// well: to read Etcds, single Secrets, pods and Jobs.
+// well: to read Etcds, single Secrets and pods, and to make Jobs.
 func Access() []rbacv1.PolicyRule {
 	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}

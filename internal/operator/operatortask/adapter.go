@@ -88,7 +88,7 @@ func ofOperatorTask(o *druidv1alpha1.EtcdOperatorTask) *task.Task {
 	}
 	t.Owners = owners(o, t.Etcd)
 	if c := o.Spec.Config; c != nil {
-		t.Snapshot, t.Schedule = c.OnDemandSnapshot, c.Schedule
+		t.Snapshot, t.Exclusion, t.Schedule = c.OnDemandSnapshot, c.ExcludeSnapshots, c.Schedule
 		if e := c.ExtendFullSnapshotImmutability; e != nil {
 			t.Schedule = e.Schedule
 		}

@@ -100,6 +100,14 @@ func TestAScheduleOfACollectionIsRead(t *testing.T) {
 	}
 }
 
+func TestWhatIsToBeExcludedIsRead(t *testing.T) {
+	config := &druidv1alpha1.ExcludeSnapshotsConfig{Names: []druidv1alpha1.SnapshotName{"Full-1"}}
+	got := ofOperatorTask(&druidv1alpha1.EtcdOperatorTask{Spec: druidv1alpha1.EtcdOperatorTaskSpec{Type: "ExcludeSnapshotsTask", Config: &druidv1alpha1.EtcdOperatorTaskConfig{ExcludeSnapshots: config}}})
+	if got.Exclusion != config || got.Type != druidv1alpha1.TaskExcludeSnapshots {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestATaskBelongsToTheEtcdOfItsNameAlone(t *testing.T) {
 	owner := func(kind, name string, uid types.UID) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: druidv1alpha1.GroupVersion().String(), Kind: kind, Name: name, UID: uid}

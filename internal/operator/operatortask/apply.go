@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -12,31 +13,36 @@ import (
 	"druid.internal/druid/internal/operator/kube"
 )
 
-// apply makes and removes the CronJob of a standing task.
+// apply makes and removes the CronJob or Job of a task.
 func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) error {
-	if j := p.Remove; j != nil && j.DeletionTimestamp == nil {
-		err := r.client.Delete(ctx, j.DeepCopy(), client.Preconditions{UID: &j.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if j := p.Remove; j != nil && j.GetDeletionTimestamp() == nil {
+		uid := j.GetUID()
+		err := r.client.Delete(ctx, j.DeepCopyObject().(client.Object), client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete CronJob %s/%s: %w", j.Namespace, j.Name, err)
+			return fmt.Errorf("delete %s %s/%s: %w", kindOf(j), j.GetNamespace(), j.GetName(), err)
 		}
-		r.applier.Forget(j.UID)
-		r.log(ctx).Info("the CronJob was removed", "namespace", j.Namespace, "name", j.Name, "reason", p.Reason)
+		r.applier.Forget(uid)
+		r.log(ctx).Info("the "+kindOf(j)+" was removed", "namespace", j.GetNamespace(), "name", j.GetName(), "reason", p.Reason)
 	}
 	if p.Make == nil {
 		return nil
 	}
-	var have client.Object
-	if o.CronJob != nil {
-		have = o.CronJob
-	}
-	done, err := r.applier.Apply(ctx, p.Make, have)
+	done, err := r.applier.Apply(ctx, p.Make, o.made())
 	if err != nil {
 		return err
 	}
 	if done.Created || done.Changed {
-		r.log(ctx).Info("the CronJob was applied", "namespace", p.Make.Namespace, "name", p.Make.Name, "created", done.Created)
+		r.log(ctx).Info("the "+kindOf(p.Make)+" was applied", "namespace", p.Make.GetNamespace(), "name", p.Make.GetName(), "created", done.Created)
 	}
 	return nil
+}
+
+// kindOf is for people: what a cache gives does not say its kind.
+func kindOf(o client.Object) string {
+	if _, is := o.(*batchv1.Job); is {
+		return "Job"
+	}
+	return "CronJob"
 }
 
 // belong has the task go with its Etcd.

@@ -11,9 +11,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/operatortask/task"
 )
 
@@ -34,11 +36,11 @@ type Plan struct {
 	Initiated bool                    // the task is begun now
 	Result    *druidv1alpha1.TaskResult
 
-	Begin  bool             // begin an attempt, once the status is written
-	Make   *batchv1.CronJob // shall be as it is here; nil: is left alone
-	Remove *batchv1.CronJob // shall go; nil: none
-	Delete bool             // the task, whose time after the end is over
-	Again  time.Duration    // when to look again if nobody tells of anything; 0: only then
+	Begin  bool          // begin an attempt, once the status is written
+	Make   client.Object // the CronJob or Job shall be as it is here; nil: is left alone
+	Remove client.Object // shall go; nil: none
+	Delete bool          // the task, whose time after the end is over
+	Again  time.Duration // when to look again if nobody tells of anything; 0: only then
 }
 
 // The codes of errors that all types share.
@@ -50,6 +52,8 @@ const (
 	codeRequest   druidv1alpha1.ErrorCode = "ERR_EXECUTE_HTTP_REQUEST" // the sidecar cannot be reached
 	codeTimeout   druidv1alpha1.ErrorCode = "ERR_TIMEOUT"              // it took too long
 	codeCronJob   druidv1alpha1.ErrorCode = "ERR_SYNC_CRONJOB"         // the CronJob cannot be made or removed
+	codeJob       druidv1alpha1.ErrorCode = "ERR_SYNC_JOB"             // the Job cannot be made or removed
+	codeSecret    druidv1alpha1.ErrorCode = "ERR_SECRET"               // the credentials of the Job are not there
 )
 
 // Decide depends on its arguments alone.
@@ -71,18 +75,27 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	if row.Standing != nil {
 		return stand(o, row, s)
 	}
+	if o.SecretFault != "" && !slices.ContainsFunc(o.JobPods, active) { // others wait for this one
+		return stop(o, row, begun, codeSecret, o.SecretFault+", and make another task"), nil
+	}
 	if !begun {
 		return Plan{
 			State: druidv1alpha1.TaskInProgress, Step: row.Step, StepState: druidv1alpha1.OperationInProgress, Initiated: true,
-			Reason: "the work has begun", Begin: true, Again: s.Again,
+			Reason: "the work has begun", Begin: row.Once != nil, Again: s.Again,
 		}, nil
+	}
+	if row.Job != nil {
+		return run(o, row, s), nil
 	}
 	return work(o, row, s, now), nil
 }
 
 // ended is a task at its end, which stays for a while.
 func ended(o *Observed, now time.Time) Plan {
-	p := Plan{State: o.Task.Status.State, Remove: o.CronJob}
+	p := Plan{State: o.Task.Status.State}
+	if o.CronJob != nil { // a Job stays with its task, for what it said
+		p.Remove = o.CronJob
+	}
 	if left := o.Task.Status.Since.Add(o.Task.TTL).Sub(now); left > 0 {
 		p.Again = left
 		return p
@@ -95,7 +108,7 @@ func ended(o *Observed, now time.Time) Plan {
 func impossible(o *Observed, row task.Type, known bool) (druidv1alpha1.ErrorCode, string) {
 	t := o.Task
 	switch {
-	case !known || row.Name == druidv1alpha1.TaskOnDemandSnapshot && t.Snapshot == nil:
+	case !known, row.Name == druidv1alpha1.TaskOnDemandSnapshot && t.Snapshot == nil, row.Name == druidv1alpha1.TaskExcludeSnapshots && t.Exclusion == nil:
 		return codeType, fmt.Sprintf("this operator does not know what to do for the type %q", t.Type)
 	case t.Etcd == "":
 		return codeEtcd, "no Etcd is named: write the name of one, and make another task"
@@ -113,7 +126,7 @@ func impossible(o *Observed, row task.Type, known bool) (druidv1alpha1.ErrorCode
 
 // stop ends a task that cannot be done: begun, it has failed.
 func stop(o *Observed, row task.Type, begun bool, code druidv1alpha1.ErrorCode, why string) Plan {
-	p := Plan{State: druidv1alpha1.TaskRejected, Step: task.Admit, StepState: druidv1alpha1.OperationFailed, Reason: why, Error: code, Remove: o.CronJob}
+	p := Plan{State: druidv1alpha1.TaskRejected, Step: task.Admit, StepState: druidv1alpha1.OperationFailed, Reason: why, Error: code, Remove: o.made()}
 	if begun {
 		p.State, p.Step = druidv1alpha1.TaskFailed, cmp.Or(row.Step, task.Admit)
 	}
@@ -201,6 +214,49 @@ func work(o *Observed, row task.Type, s Settings, now time.Time) Plan {
 	return p
 }
 
+// run is how a task goes on that a Job does and that was begun.
+func run(o *Observed, row task.Type, s Settings) Plan {
+	p := Plan{State: druidv1alpha1.TaskInProgress, Step: row.Step, StepState: druidv1alpha1.OperationInProgress, Again: s.Again}
+	job := o.Job
+	if job == nil {
+		if slices.ContainsFunc(o.JobPods, active) {
+			p.Reason = "somebody deleted the Job; it is made anew when its pods are gone"
+			return p
+		}
+		made := row.Job.Make(o.Task, task.Place{Etcd: o.Etcd, Images: s.Images, HostPath: s.HostPath})
+		p.Make, p.Reason = made, fmt.Sprintf("the Job %s is at work", made.Name)
+		return p
+	}
+	said, exitCode := health.LastFailure(o.JobPods)
+	code, remedy := row.Job.Failed(exitCode)
+	switch how := finished(job); {
+	case how != nil && how.Type == batchv1.JobComplete:
+		p.State, p.StepState, p.Again = druidv1alpha1.TaskSucceeded, druidv1alpha1.OperationCompleted, 0
+		p.Reason = fmt.Sprintf("%s (kubectl logs job/%s says more)", row.Job.Done(o.Task), job.Name)
+	case how != nil:
+		p.State, p.StepState, p.Error, p.Again = druidv1alpha1.TaskFailed, druidv1alpha1.OperationFailed, code, 0
+		said = cmp.Or(said, fmt.Sprintf("%s: %s", how.Reason, strings.TrimSpace(how.Message)))
+		p.Reason = fmt.Sprintf("the Job %s failed: %s; %s", job.Name, said, remedy)
+	case job.DeletionTimestamp != nil:
+		p.Reason = fmt.Sprintf("the Job %s is being deleted; it is made anew when it is gone", job.Name)
+	case said != "":
+		p.Error, p.Reason = code, fmt.Sprintf("an attempt of the Job %s failed, and another one follows: %s", job.Name, said)
+	default:
+		p.Reason = fmt.Sprintf("the Job %s is at work", job.Name)
+		for i := range o.JobPods {
+			if _, why := health.PodHindered(&o.JobPods[i]); why != "" {
+				p.Reason = fmt.Sprintf("the Job %s does not begin: %s", job.Name, why)
+			}
+		}
+	}
+	return p
+}
+
+// active: a container of the pod may run.
+func active(p corev1.Pod) bool {
+	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+}
+
 // describe is a result in words.
 func describe(r druidv1alpha1.TaskResult) string {
 	if len(r.Snapshots) == 0 {
@@ -225,7 +281,7 @@ func stand(o *Observed, row task.Type, s Settings) (Plan, error) {
 	p := Plan{State: druidv1alpha1.TaskInProgress, Step: row.Step, StepState: druidv1alpha1.OperationInProgress, Again: s.Again}
 	p.Initiated = o.Task.Status.Initiated.IsZero()
 	if state, why := row.Standing.Over(o.Etcd); state != "" {
-		p.State, p.Reason, p.StepState, p.Remove, p.Again = state, why, druidv1alpha1.OperationCompleted, o.CronJob, 0
+		p.State, p.Reason, p.StepState, p.Remove, p.Again = state, why, druidv1alpha1.OperationCompleted, o.made(), 0
 		if state == druidv1alpha1.TaskFailed {
 			p.StepState, p.Error = druidv1alpha1.OperationFailed, row.Standing.ErrorCode
 		}

@@ -26,6 +26,12 @@ func TestDecide(t *testing.T) {
 		}
 		return j
 	}
+	once := func(how batchv1.JobConditionType) *batchv1.Job { j := job("now-1", 0, how); return &j }
+	deleted := func(j *batchv1.Job) *batchv1.Job { j.DeletionTimestamp = ptr(metav1.NewTime(testNow)); return j }
+	exit := func(code int32, log string) corev1.ContainerStateTerminated {
+		return corev1.ContainerStateTerminated{ExitCode: code, Message: log}
+	}
+	unschedulable := corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no room"}}}}
 	const (
 		pending, progress   = druidv1alpha1.TaskPending, druidv1alpha1.TaskInProgress
 		succeeded, failed   = druidv1alpha1.TaskSucceeded, druidv1alpha1.TaskFailed
@@ -84,6 +90,31 @@ func TestDecide(t *testing.T) {
 		"a collector without credentials":        {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(withCollector), SecretFault: "the Secret collector is not there", Jobs: []batchv1.Job{job("new", time.Hour, "")}}, progress, "Collection", failedOp, "the Secret collector is not there; until then no run of the CronJob now has credentials", "ERR_COLLECT_BACKUPS", "make"},
 		"a collector that is not named any more": {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(), CronJob: &batchv1.CronJob{}}, succeeded, "Collection", completed, "its sidecars delete what retention lets go", "", "remove"},
 		"a collector whose store goes":           {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(withCollector, withoutStore), CronJob: &batchv1.CronJob{}}, failed, "Collection", failedOp, "nothing is collected", "ERR_COLLECT_BACKUPS", "remove"},
+
+		"an exclusion begins":                          {Observed{Task: newTask(excludes), Etcd: newEtcd()}, progress, "Exclusion", goes, "the work has begun", "", ""},
+		"an exclusion of an Etcd that sleeps":          {Observed{Task: newTask(excludes), Etcd: newEtcd(asleep)}, progress, "Exclusion", goes, "the work has begun", "", ""},
+		"an exclusion without a store":                 {Observed{Task: newTask(excludes), Etcd: newEtcd(withoutStore)}, rejected, "Admit", failedOp, "", "ERR_BACKUP_NOT_ENABLED", ""},
+		"an exclusion of what is no snapshot":          {Observed{Task: newTask(excludes, func(t *task.Task) { t.Exclusion.Names[0] = "Full-1" }), Etcd: newEtcd()}, rejected, "Admit", failedOp, "spec.config.excludeSnapshots.names[0]", "ERR_SNAPSHOT_NAME", ""},
+		"an exclusion of nothing":                      {Observed{Task: newTask(excludes, func(t *task.Task) { t.Exclusion = nil }), Etcd: newEtcd()}, rejected, "Admit", failedOp, `the type "ExcludeSnapshots"`, "ERR_TASK_TYPE", ""},
+		"an exclusion without credentials":             {Observed{Task: newTask(excludes), Etcd: newEtcd(), SecretFault: "the Secret excluder is not there"}, rejected, "Admit", failedOp, "the Secret excluder is not there, and make another task", "ERR_SECRET", ""},
+		"an exclusion behind a snapshot":               {Observed{Task: newTask(excludes), Etcd: newEtcd(), Others: []*task.Task{other("first", time.Second)}}, pending, "Admit", waits, "waits for the EtcdOpsTask first", "", ""},
+		"a snapshot behind an exclusion":               {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("first", time.Second, excludes)}}, pending, "Admit", waits, "waits for the EtcdOpsTask first", "", ""},
+		"an exclusion behind the same":                 {Observed{Task: newTask(excludes), Etcd: newEtcd(), Others: []*task.Task{other("first", time.Second, excludes)}}, pending, "Admit", waits, "waits for the EtcdOpsTask first", "", ""},
+		"an exclusion that was begun":                  {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd()}, progress, "Exclusion", goes, "is at work", "", "make"},
+		"one that was begun, and its credentials go":   {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), SecretFault: "the Secret excluder is not there"}, failed, "Exclusion", failedOp, "make another task", "ERR_SECRET", ""},
+		"its Job is at work":                           {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once("")}, progress, "Exclusion", goes, "the Job now-1 is at work", "", ""},
+		"its pod cannot begin":                         {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(""), JobPods: []corev1.Pod{unschedulable}}, progress, "Exclusion", goes, "the Job now-1 does not begin: its pod cannot be scheduled (no room)", "", ""},
+		"an attempt of its Job fails":                  {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(""), JobPods: pods(exit(5, "Error: no route"), exit(-1, ""))}, progress, "Exclusion", goes, "another one follows: no route", "ERR_EXCLUDE_SNAPSHOTS", ""},
+		"its Job succeeds":                             {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobComplete), JobPods: pods(exit(5, "Error: no route"))}, succeeded, "Exclusion", completed, "left out of restores: Full-00000000-00009002-1565021494.zst (kubectl logs job/now-1", "", ""},
+		"its Job is refused":                           {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobFailed), JobPods: pods(exit(3, "Error: nothing could be restored any more"))}, failed, "Exclusion", failedOp, "the Job now-1 failed: nothing could be restored any more; another task with leaveNothing: true in spec.config.excludeSnapshots", "ERR_LEAVES_NOTHING", ""},
+		"its Job finds no such snapshot":               {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobFailed), JobPods: pods(exit(2, "Error: no such snapshot"))}, failed, "Exclusion", failedOp, "failed: no such snapshot; once that is mended, make another task", "ERR_EXCLUDE_SNAPSHOTS", ""},
+		"its Job takes too long":                       {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobFailed)}, failed, "Exclusion", failedOp, "failed: DeadlineExceeded: too long; once", "ERR_EXCLUDE_SNAPSHOTS", ""},
+		"somebody deletes its Job":                     {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: deleted(once(""))}, progress, "Exclusion", goes, "it is made anew when it is gone", "", ""},
+		"somebody deleted its Job, and its pod runs":   {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), JobPods: pods(exit(-1, ""))}, progress, "Exclusion", goes, "it is made anew when its pods are gone", "", ""},
+		"somebody deleted its Job, and its pod failed": {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), JobPods: pods(exit(5, ""))}, progress, "Exclusion", goes, "is at work", "", "make"},
+		"somebody deletes its Job after the end":       {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: deleted(once(batchv1.JobComplete))}, succeeded, "Exclusion", completed, "left out of restores", "", ""},
+		"the Etcd goes while its Job is at work":       {Observed{Task: newTask(excludes, begun(0)), Job: once("")}, failed, "Exclusion", failedOp, "there is no Etcd", "ERR_GET_ETCD", "remove"},
+		"ended, and its Job is there":                  {Observed{Task: newTask(excludes, over(succeeded, 0)), Job: once(batchv1.JobComplete)}, succeeded, "", "", "", "", ""},
 
 		"at work":                                  {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd(), Attempt: &Attempt{Running: true}}, progress, "Snapshot", goes, "the work has begun", "", ""},
 		"at work, and the quorum is lost":          {Observed{Task: newTask(begun(time.Minute)), Etcd: newEtcd(unready), Attempt: &Attempt{Running: true}}, progress, "Snapshot", goes, "", "", ""},

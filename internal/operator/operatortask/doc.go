@@ -2,7 +2,7 @@
 // them. An adapter for each resource makes the same task.Task of it, and all that follows knows only that.
 // Each look at one goes through four files:
 //
-//	observe.go   what is there: the task, its Etcd, the other tasks of that Etcd, its CronJob and Jobs
+//	observe.go   what is there: the task, its Etcd, the other tasks of that Etcd, its CronJob or Job
 //	decide.go    what follows from it: a plan with its reason. Pure
 //	apply.go     carries the plan out
 //	report.go    the status, written only when it differs, and never over a newer one
@@ -21,6 +21,9 @@
 // controller waits for an upload and no Etcd for another one's. InProgress is written before the work is
 // begun: an operator that finds a task InProgress which it has not begun itself takes it that another
 // operator did, and died, and tells the work so.
+//
+// What needs the store and no member a Job does. It is made when InProgress is written, under a name that no other task's has,
+// and its end is the task's: whoever goes on after an operator that died finds it.
 //
 // It deliberately opens no store, and makes no task by itself: that is cluster/standingtasks.go.
 package operatortask

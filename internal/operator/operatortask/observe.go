@@ -27,15 +27,33 @@ type Observed struct {
 	Others  []*task.Task
 	Attempt *Attempt // the last one of this operator; nil: it made none
 
+	// Of a task that a Job does:
+	Job     *batchv1.Job // nil: there is none that is the task's
+	JobPods []corev1.Pod
+
 	// Of a standing task:
 	CronJob *batchv1.CronJob // nil: there is none that is the task's
 	Jobs    []batchv1.Job    // of the CronJob
 	Owner   string           // in whose name the Etcd's sidecars write the backups
-	// SecretFault is why no run can have the credentials of the task's role; looked for until one has succeeded.
+
+	// SecretFault is why no run can have the credentials of the task's role; looked for until one has succeeded, or is made
+	// of which there is one only.
 	SecretFault string
 }
 
-// observe reads the Etcd and its other tasks from a reader, and everything else from the cache.
+// made is the task's CronJob or Job, nil if there is none.
+func (o *Observed) made() client.Object {
+	switch {
+	case o.CronJob != nil:
+		return o.CronJob
+	case o.Job != nil:
+		return o.Job
+	}
+	return nil
+}
+
+// observe reads the Etcd, its other tasks and the Job of a task that is done once from a reader, and everything else from the
+// cache.
 func (r *Reconciler) observe(ctx context.Context, t *task.Task, from client.Reader) (*Observed, error) {
 	o := &Observed{Task: t, Attempt: r.attempts.at(t)}
 	row, _ := typeOf(t.Type)
@@ -46,6 +64,11 @@ func (r *Reconciler) observe(ctx context.Context, t *task.Task, from client.Read
 	}
 	if t.Status.State.Ended() {
 		return o, nil
+	}
+	if row.Job != nil {
+		if err := r.observeJob(ctx, o, from); err != nil {
+			return nil, err
+		}
 	}
 	var err error
 	if o.Etcd, err = r.etcd(ctx, t, from); err != nil || o.Etcd == nil {
@@ -60,7 +83,14 @@ func (r *Reconciler) observe(ctx context.Context, t *task.Task, from client.Read
 			return nil, err
 		}
 		o.Owner = desired.Owner(cluster, o.Etcd)
-		if err := r.observeSecret(ctx, o, row.Standing); err != nil {
+		if running, _, how := runs(o.Jobs); running != nil || how == nil || how.Type != batchv1.JobComplete {
+			if err := r.observeSecret(ctx, o, row.Standing.Secret); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if row.Job != nil && o.Job == nil {
+		if err := r.observeSecret(ctx, o, row.Job.Secret); err != nil {
 			return nil, err
 		}
 	}
@@ -111,9 +141,9 @@ func (r *Reconciler) others(ctx context.Context, t *task.Task, from client.Reade
 
 // observeSecret looks for the credentials of a role. A pod that lacks them does not start, and its Job says nothing for
 // hours.
-func (r *Reconciler) observeSecret(ctx context.Context, o *Observed, s *task.Standing) error {
-	use, named := s.Secret(o.Etcd)
-	if running, _, how := runs(o.Jobs); !named || running == nil && how != nil && how.Type == batchv1.JobComplete {
+func (r *Reconciler) observeSecret(ctx context.Context, o *Observed, of func(*druidv1alpha1.Etcd) (druidv1alpha1.SecretUse, bool)) error {
+	use, named := of(o.Etcd)
+	if !named {
 		return nil
 	}
 	var secret corev1.Secret
@@ -127,6 +157,27 @@ func (r *Reconciler) observeSecret(ctx context.Context, o *Observed, s *task.Sta
 			o.SecretFault = fmt.Sprintf("the Secret %s (%s) has no %s: add them", use.Name, use.Field, strings.Join(keys, ", "))
 		}
 	}
+	return nil
+}
+
+// observeJob reads the Job of a task and its pods, which are there for some time after a Job that was deleted.
+func (r *Reconciler) observeJob(ctx context.Context, o *Observed, from client.Reader) error {
+	object := &druidv1alpha1.EtcdOperatorTask{ObjectMeta: o.Task.Meta()}
+	var job batchv1.Job
+	switch err := from.Get(ctx, types.NamespacedName{Namespace: o.Task.Namespace, Name: object.JobName()}, &job); {
+	case err == nil:
+		if owner := metav1.GetControllerOf(&job); owner != nil && owner.UID == o.Task.UID {
+			o.Job = &job
+		}
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read the Job %s: %w", object.JobName(), err)
+	}
+	var pods corev1.PodList
+	labels := client.MatchingLabels{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelName: object.JobName()}
+	if err := from.List(ctx, &pods, client.InNamespace(o.Task.Namespace), labels); err != nil {
+		return fmt.Errorf("list the pods of the Job %s: %w", object.JobName(), err)
+	}
+	o.JobPods = pods.Items
 	return nil
 }
 

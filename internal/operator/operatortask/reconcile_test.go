@@ -63,7 +63,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&druidv1alpha1.EtcdOperatorTask{}, &druidv1alpha1.EtcdOpsTask{}).Build()
+		WithStatusSubresource(&druidv1alpha1.EtcdOperatorTask{}, &druidv1alpha1.EtcdOpsTask{}, &batchv1.Job{}).Build()
 	return &world{objects: c, cache: c, now: testNow}
 }
 
@@ -225,6 +225,141 @@ func TestTheCredentialsOfARoleAreLookedForUntilARunHadThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("the last run succeeded")
+}
+
+// excluding is a task that a Job does.
+func excluding() *druidv1alpha1.EtcdOperatorTask {
+	x := written(false)
+	x.Spec.Type = druidv1alpha1.TaskExcludeSnapshots
+	x.Spec.Config = &druidv1alpha1.EtcdOperatorTaskConfig{ExcludeSnapshots: &druidv1alpha1.ExcludeSnapshotsConfig{Names: []druidv1alpha1.SnapshotName{"Full-00000000-00009002-1565021494.zst"}}}
+	return x
+}
+
+// job is that of the task.
+func (w *world) job(t *testing.T) *batchv1.Job {
+	t.Helper()
+	var j batchv1.Job
+	if err := w.objects.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: excluding().JobName()}, &j); err != nil {
+		t.Fatal(err)
+	}
+	return &j
+}
+
+// end has the Job of the task end so.
+func (w *world) end(t *testing.T, how batchv1.JobConditionType) {
+	t.Helper()
+	j := w.job(t)
+	j.Status.Conditions = []batchv1.JobCondition{{Type: how, Status: corev1.ConditionTrue, Reason: "PodFailurePolicy", Message: "exit code 3"}}
+	if err := w.objects.Status().Update(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestATaskThatAJobDoesFromItsBeginningToItsEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		how  batchv1.JobConditionType
+		log  string
+		want druidv1alpha1.TaskState
+		says string
+		code druidv1alpha1.ErrorCode
+	}{
+		"it succeeds":   {batchv1.JobComplete, "", druidv1alpha1.TaskSucceeded, "left out of restores: Full-", ""},
+		"it is refused": {batchv1.JobFailed, "Error: nothing could be restored any more", druidv1alpha1.TaskFailed, "nothing could be restored any more; another task with leaveNothing: true", "ERR_LEAVES_NOTHING"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newEtcd(), excluding())
+			look := func() {
+				t.Helper()
+				look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+				defer stop() // each operator looks once, and dies
+				look()
+			}
+			look()
+			if s := w.task(t).Status; s.State != druidv1alpha1.TaskInProgress || s.InitiatedAt == nil {
+				t.Fatalf("begun it is %+v", s)
+			}
+			look()
+			made := w.job(t)
+			if !metav1.IsControlledBy(made, w.task(t)) || made.Labels[druidv1alpha1.LabelName] != made.Name {
+				t.Errorf("its Job has %+v", made.ObjectMeta)
+			}
+			look()
+			if got := w.job(t); got.ResourceVersion != made.ResourceVersion {
+				t.Error("its Job is written twice")
+			}
+			if c.log != "" {
+				pod := pods(corev1.ContainerStateTerminated{ExitCode: 3, Message: c.log})[0]
+				pod.Namespace, pod.Name, pod.Labels = "shop", "attempt", made.Spec.Template.Labels
+				if err := w.objects.Create(t.Context(), &pod); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.end(t, c.how)
+			look()
+			s := w.task(t).Status
+			if s.State != c.want || !strings.Contains(s.LastOperation.Reason, c.says) {
+				t.Errorf("at its end it is %s: %s", s.State, s.LastOperation.Reason)
+			}
+			if (c.code != "") != (len(s.LastErrors) == 1) || c.code != "" && s.LastErrors[0].Code != c.code {
+				t.Errorf("its errors are %+v, want %q", s.LastErrors, c.code)
+			}
+			look()
+			w.job(t) // it stays for what it said
+		})
+	}
+}
+
+// before is a cache that has a task as it was once, and knows of no Jobs.
+type before struct {
+	client.Reader
+	was *druidv1alpha1.EtcdOperatorTask
+}
+
+func (b before) Get(ctx context.Context, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	switch o := o.(type) {
+	case *druidv1alpha1.EtcdOperatorTask:
+		b.was.DeepCopyInto(o)
+		return nil
+	case *batchv1.Job:
+		return apierrors.NewNotFound(batchv1.Resource("jobs"), k.Name)
+	}
+	return b.Reader.Get(ctx, k, o, opts...)
+}
+
+func TestAJobThatEndedIsNotMadeAgainByWhoseCacheIsBehindhand(t *testing.T) {
+	w := newWorld(t, newEtcd(), excluding())
+	look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+	look() // it is begun
+	was := w.task(t)
+	look() // its Job is made
+	w.end(t, batchv1.JobComplete)
+	look() // it has ended
+	stop()
+	if err := w.objects.Delete(t.Context(), w.job(t)); err != nil {
+		t.Fatal(err)
+	}
+	w.cache = before{w.objects, was}
+	look, _, stop = w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+	defer stop()
+	if again := look(); again.RequeueAfter == 0 {
+		t.Error("nobody would look again")
+	}
+	err := w.objects.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: excluding().JobName()}, &batchv1.Job{})
+	if s := w.task(t).Status; !apierrors.IsNotFound(err) || s.State != druidv1alpha1.TaskSucceeded {
+		t.Errorf("the Job: %v; the task: %+v", err, s)
+	}
+}
+
+func TestATaskThatAJobDoesIsRejectedWithoutItsCredentials(t *testing.T) {
+	w := newWorld(t, newEtcd(func(e *druidv1alpha1.Etcd) {
+		e.Spec.Backup.Store.Roles = &druidv1alpha1.StoreRoles{ExcluderSecretRef: &corev1.SecretReference{Name: "excluder"}}
+	}), excluding())
+	look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+	defer stop()
+	look()
+	if s := w.task(t).Status; s.State != druidv1alpha1.TaskRejected || !strings.Contains(s.LastOperation.Reason, "the Secret excluder (spec.backup.store.roles.excluderSecretRef) is not there") {
+		t.Errorf("it is %+v", s)
+	}
 }
 
 func TestATaskThatIsDeletedLosesTheFinalizerOfTheOriginal(t *testing.T) {

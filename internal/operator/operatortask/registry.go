@@ -3,6 +3,7 @@ package operatortask
 import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/operatortask/collection"
+	"druid.internal/druid/internal/operator/operatortask/exclusion"
 	"druid.internal/druid/internal/operator/operatortask/extension"
 	"druid.internal/druid/internal/operator/operatortask/snapshot"
 	"druid.internal/druid/internal/operator/operatortask/task"
@@ -10,7 +11,7 @@ import (
 
 // Types are the types of tasks. docs/recipes/add-a-task-type.md says what else another one needs.
 func Types() []task.Type {
-	return []task.Type{snapshot.Type(), extension.Type(), collection.Type()}
+	return []task.Type{snapshot.Type(), extension.Type(), collection.Type(), exclusion.Type()}
 }
 
 // typeOf is the row of a type; false: there is none.

@@ -59,6 +59,25 @@ func collects(t *task.Task) {
 	t.Type, t.Snapshot = druidv1alpha1.TaskCollectBackups, nil
 }
 
+func excludes(t *task.Task) {
+	t.Type, t.Snapshot = druidv1alpha1.TaskExcludeSnapshots, nil
+	t.Exclusion = &druidv1alpha1.ExcludeSnapshotsConfig{Names: []druidv1alpha1.SnapshotName{"Full-00000000-00009002-1565021494.zst"}}
+}
+
+// pods are those of a Job, the oldest first, by how their containers ended. One with a negative exit code runs.
+func pods(ends ...corev1.ContainerStateTerminated) (all []corev1.Pod) {
+	for i, end := range ends {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(testNow.Add(time.Duration(i) * time.Second))}}
+		p.Status.Phase = corev1.PodRunning
+		if end.ExitCode >= 0 {
+			p.Status.Phase = corev1.PodFailed
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "exclude", State: corev1.ContainerState{Terminated: &end}}}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
 func withCollector(e *druidv1alpha1.Etcd) {
 	e.SetDefaults()
 	e.Spec.Backup.Store.Roles = &druidv1alpha1.StoreRoles{CollectorSecretRef: &corev1.SecretReference{Name: "collector"}}

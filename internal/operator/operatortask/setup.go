@@ -2,6 +2,7 @@ package operatortask
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -133,10 +135,11 @@ func (r *Reconciler) unfinished(ctx context.Context, namespace, etcd string) (al
 	return all
 }
 
-// ofJob is the task of a Job of its CronJob.
+// ofJob is the task of its Job, or of one of its CronJob.
 func (r *Reconciler) ofJob(ctx context.Context, o client.Object) []reconcile.Request {
 	if !slices.ContainsFunc(Types(), func(t task.Type) bool {
-		return t.Standing != nil && t.Standing.Component == o.GetLabels()[druidv1alpha1.LabelComponent]
+		component := o.GetLabels()[druidv1alpha1.LabelComponent]
+		return t.Standing != nil && t.Standing.Component == component || t.Job != nil && t.Job.Component == component
 	}) {
 		return nil
 	}
@@ -195,6 +198,12 @@ func (r *Reconciler) look(ctx context.Context, object client.Object) (reconcile.
 	if p.Delete {
 		return reconcile.Result{}, r.remove(ctx, object)
 	}
+	row, _ := typeOf(t.Type)
+	if row.Job != nil && p.Make != nil {
+		if err := r.newest(ctx, object); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	if o.Etcd != nil && !p.State.Ended() {
 		if err := r.belong(ctx, object, o.Etcd); err != nil {
 			return reconcile.Result{}, fmt.Errorf("make the Etcd the owner of the task: %w", err)
@@ -203,6 +212,9 @@ func (r *Reconciler) look(ctx context.Context, object client.Object) (reconcile.
 	applyErr := r.apply(ctx, o, p)
 	if applyErr != nil {
 		p.State, p.StepState, p.Error, p.Reason = druidv1alpha1.TaskInProgress, druidv1alpha1.OperationFailed, codeCronJob, said(applyErr)
+		if row.Job != nil {
+			p.Error = codeJob
+		}
 		if t.Status.State.Ended() {
 			return reconcile.Result{}, applyErr
 		}
@@ -216,11 +228,23 @@ func (r *Reconciler) look(ctx context.Context, object client.Object) (reconcile.
 		return reconcile.Result{}, applyErr // again, later each time
 	}
 	if p.Begin {
-		row, _ := typeOf(t.Type)
 		t.Status = status
 		r.attempts.begin(o, row, p.Initiated, object)
 	}
 	return reconcile.Result{RequeueAfter: p.Again}, nil
+}
+
+// newest fails with a conflict if the cache gave a former state of a task. It may not know yet that the task has ended, and
+// its Job is gone, which would be made again.
+func (r *Reconciler) newest(ctx context.Context, object client.Object) error {
+	now := r.resource.one()
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(object), now); err != nil {
+		return fmt.Errorf("read the task: %w", err)
+	}
+	if now.GetResourceVersion() != object.GetResourceVersion() || now.GetUID() != object.GetUID() {
+		return apierrors.NewConflict(schema.GroupResource{Group: druidv1alpha1.Group, Resource: r.resource.kind}, object.GetName(), errors.New("it was written since it was looked at"))
+	}
+	return nil
 }
 
 func (r *Reconciler) decide(ctx context.Context, t *task.Task, from client.Reader) (*Observed, Plan, error) {

@@ -34,8 +34,9 @@ type Task struct {
 	TTL           time.Duration          // after the end
 	Leaving       bool                   // it is being deleted
 
-	Snapshot *druidv1alpha1.OnDemandSnapshotConfig // of the type OnDemandSnapshot
-	Schedule *string                               // of a standing type; nil: it follows the Etcd
+	Snapshot  *druidv1alpha1.OnDemandSnapshotConfig // of the type OnDemandSnapshot
+	Exclusion *druidv1alpha1.ExcludeSnapshotsConfig // of the type ExcludeSnapshots
+	Schedule  *string                               // of a standing type; nil: it follows the Etcd
 
 	Status Status
 }
@@ -86,17 +87,19 @@ type Check struct {
 	Fails func(*Task, *druidv1alpha1.Etcd) string
 }
 
-// Type is what a type of task says about itself. It has either Once or Standing.
+// Type is what a type of task says about itself. It has one of Once, Job and Standing.
 type Type struct {
 	Name druidv1alpha1.TaskType
 	Step Step // the work, in the status
-	// Same tells whether two unfinished tasks of the type may not be there together; nil: none may.
+	// Same tells whether two unfinished tasks of the type may not be there together; nil: none may. Those of a type
+	// whose last word counts all wait for their turn.
 	Same func(a, b *Task) bool
 	// Checks are looked at until the task is begun. Turn are looked at only when its turn has come, as
 	// they may hold by then.
 	Checks, Turn []Check
 
 	Once     *Once
+	Job      *Job
 	Standing *Standing
 }
 
@@ -139,6 +142,20 @@ func (f *Failure) Unwrap() error { return f.Err }
 // ErrLate: the time is over and nothing was found that an earlier attempt did.
 var ErrLate = errors.New("the time is over")
 
+// Job is work that is done once, by a Job: it needs the store, and no member.
+type Job struct {
+	Component string // the label of the Job
+	// Secret is what it has credentials from that members have not; false: it has those of the members.
+	Secret func(*druidv1alpha1.Etcd) (druidv1alpha1.SecretUse, bool)
+	// Make is the Job, named after the task and its uid. It is made anew if somebody deletes it, so it must do no harm the
+	// second time. It must end by itself.
+	Make func(*Task, Place) *batchv1.Job
+	// Done says what one did that succeeded.
+	Done func(*Task) string
+	// Failed says what it means that one ended with an exit code, and what to do; 0: it did not end by itself.
+	Failed func(exitCode int32) (code druidv1alpha1.ErrorCode, remedy string)
+}
+
 // Standing is work that goes on until the Etcd does not need it any more: a CronJob.
 type Standing struct {
 	Component string // the label of its CronJob and Jobs
@@ -152,7 +169,7 @@ type Standing struct {
 	ErrorCode druidv1alpha1.ErrorCode
 }
 
-// Place is what a CronJob depends on besides its task.
+// Place is what a Job or CronJob depends on besides its task.
 type Place struct {
 	Etcd     *druidv1alpha1.Etcd // with its defaults
 	Owner    string              // in whose name its sidecars write the backups
@@ -160,7 +177,7 @@ type Place struct {
 	HostPath string
 }
 
-// Input is what the CronJobs of all types depend on.
+// Input is what the Jobs and CronJobs of all types depend on. A Job has no schedule.
 func (p Place) Input(t *Task, when Schedule) desired.TaskInput {
 	return desired.TaskInput{
 		Task: &druidv1alpha1.EtcdOperatorTask{ObjectMeta: t.Meta()}, Etcd: p.Etcd, Images: p.Images, HostPath: p.HostPath,

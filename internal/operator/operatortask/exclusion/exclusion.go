@@ -1,0 +1,65 @@
+// Package exclusion is the type of task that leaves snapshots out of restores, or takes that back: a Job does once what
+// etcdbrctl exclude and include do, with the credentials of the excluder where the Etcd names one.
+//
+// Both can be done again without harm: what is excluded already stays so. What was asked for last is to hold, so tasks of
+// this type wait for each other, whatever they name.
+package exclusion
+
+import (
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/operatortask/task"
+)
+
+// Type is the row of the registry.
+func Type() task.Type {
+	return task.Type{
+		Name:   druidv1alpha1.TaskExcludeSnapshots,
+		Step:   "Exclusion",
+		Same:   func(_, _ *task.Task) bool { return false },
+		Checks: []task.Check{task.HasStore, {Code: "ERR_SNAPSHOT_NAME", Fails: misnamed}},
+		Job: &task.Job{
+			Component: druidv1alpha1.ComponentExclusionJob, Secret: (*druidv1alpha1.Etcd).ExcluderSecret,
+			Make: job, Done: done, Failed: failed,
+		},
+	}
+}
+
+// misnamed says which name no snapshot can have.
+func misnamed(t *task.Task, _ *druidv1alpha1.Etcd) string {
+	for i, n := range t.Exclusion.Names {
+		if _, err := snapshot.ParseName(string(n)); err != nil {
+			return fmt.Sprintf("spec.config.excludeSnapshots.names[%d]: %v; `etcdbrctl list --all` shows the names", i, err)
+		}
+	}
+	return ""
+}
+
+func job(t *task.Task, p task.Place) *batchv1.Job {
+	return desired.ExclusionJob(desired.ExclusionInput{TaskInput: p.Input(t, task.Schedule{}), What: *t.Exclusion})
+}
+
+func done(t *task.Task) string {
+	names := make([]string, 0, len(t.Exclusion.Names))
+	for _, n := range t.Exclusion.Names {
+		names = append(names, string(n))
+	}
+	what := "left out of restores: "
+	if include := t.Exclusion.Include; include != nil && *include {
+		what = "used by restores again: "
+	}
+	return what + strings.Join(names, ", ")
+}
+
+func failed(exitCode int32) (code druidv1alpha1.ErrorCode, remedy string) {
+	if exitCode == desired.ExitRefused {
+		return "ERR_LEAVES_NOTHING", "another task with leaveNothing: true in spec.config.excludeSnapshots does it all the same"
+	}
+	return "ERR_EXCLUDE_SNAPSHOTS", "once that is mended, make another task"
+}
