@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +16,14 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/examples/policies"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/test/sites"
 	"druid.internal/druid/test/stores"
 )
 
-// An Etcd whose clients write on sleeps without volumes. Its members, its collector, its extender and its excluder have credentials
-// of their own. Whoever has any of them, or the owner's, does what he can meanwhile, and after that the members wake up from
-// the bucket with every write.
+// An Etcd whose clients write on sleeps without volumes. Its members, its collector, its extender and its excluder have
+// credentials of their own. Whoever has any of them, or the owner's, does what he can meanwhile, and after that the
+// members wake up from the bucket with every write.
 func immutability(t *testing.T, s *site) {
 	const namespace, task = "immutability", name + "-hibernation"
 	s.namespace(t, namespace)
@@ -52,6 +54,7 @@ func immutability(t *testing.T, s *site) {
 	})
 	p.run(t, name+"-collection", "collect-now")
 	s.kubectl(t, "--namespace="+namespace, "delete", "job", "collect-now", "--wait", "--cascade=foreground")
+	p.excludes(t)
 	p.patch(t, `{replicas: 0}`)
 	s.await(t, "it sleeps", p.says(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonHibernated, ""))
 	p.writers.Stop()
@@ -190,6 +193,59 @@ func (p *shop) attacked(t *testing.T, roles map[policies.Role]stores.Keys, versi
 			t.Errorf("the %s changes the locks of the bucket", role)
 		}
 	}
+}
+
+// excludes has a delta left out of restores and takes that back, by tasks whose Jobs have the excluder's credentials, and
+// tries to leave out everything.
+func (p *shop) excludes(t *testing.T) {
+	t.Helper()
+	versions, err := p.minio.Raw(p.minio.Root, p.namespace).Versions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fulls, deltas []string
+	for _, v := range versions {
+		switch n, err := snapshot.ParseName(path.Base(v.Key)); {
+		case err != nil:
+		case n.Kind == snapshot.Full:
+			fulls = append(fulls, path.Base(v.Key))
+		default:
+			deltas = append(deltas, path.Base(v.Key))
+		}
+	}
+	if len(fulls) == 0 || len(deltas) == 0 {
+		t.Fatalf("there are the fulls %v and the deltas %v", fulls, deltas)
+	}
+	for _, c := range []struct {
+		task        string
+		what        map[string]any
+		state, says string
+	}{
+		{"leave-out", map[string]any{"names": deltas[:1], "reason": "a journey"}, "Succeeded", "left out of restores: " + deltas[0]},
+		{"take-back", map[string]any{"names": deltas[:1], "include": true}, "Succeeded", "used by restores again: " + deltas[0]},
+		{"leave-nothing", map[string]any{"names": fulls}, "Failed", "nothing could be restored"},
+	} {
+		p.apply(t, map[string]any{
+			"apiVersion": druidv1alpha1.GroupVersion().String(), "kind": druidv1alpha1.KindEtcdOperatorTask,
+			"metadata": map[string]any{"name": c.task, "namespace": p.namespace},
+			"spec":     map[string]any{"type": "ExcludeSnapshots", "ownerEtcdReference": map[string]any{"name": name}, "config": map[string]any{"excludeSnapshots": c.what}},
+		})
+		p.await(t, c.task+" is "+c.state, func(ctx context.Context) error {
+			told, err := p.Kubectl(ctx, "--namespace="+p.namespace, "get", "etcdoperatortask", c.task, "-o=jsonpath={.status.state}: {.status.lastOperation.reason}")
+			if err == nil && (!strings.HasPrefix(told, c.state+": ") || !strings.Contains(told, c.says)) {
+				err = fmt.Errorf("it is %s, want %s with %q", told, c.state, c.says)
+			}
+			return err
+		})
+	}
+	p.kubectl(t, "--namespace="+p.namespace, "delete", "etcdoperatortask", "leave-out", "take-back", "leave-nothing")
+	p.await(t, "their pods are gone", func(ctx context.Context) error {
+		pods, err := p.Kubectl(ctx, "--namespace="+p.namespace, "get", "pods", "-o=name")
+		if err == nil && (strings.Contains(pods, "/leave-") || strings.Contains(pods, "/take-")) {
+			err = fmt.Errorf("there are %s", strings.Fields(pods))
+		}
+		return err
+	})
 }
 
 // run runs what a CronJob does, now, and waits until it has succeeded.
