@@ -8,11 +8,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -24,17 +26,24 @@ const (
 	Namespace = "etcd-druid-system"
 )
 
-// Dir is where the chart is.
-func Dir() string {
-	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "..", "..", "charts", "druid")
+// load reads the chart. The working directory must be in the module of the tests.
+func load() (*chart.Chart, error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "druid.internal/druid").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find the module of the chart, beside which this must be run: %w", err)
+	}
+	c, err := loader.Load(filepath.Join(strings.TrimSpace(string(root)), "charts", "druid"))
+	if err != nil {
+		return nil, fmt.Errorf("load the chart: %w", err)
+	}
+	return c, nil
 }
 
 // Render returns what helm template prints. Values that the schema refuses are an error.
 func Render(values map[string]any) (string, error) {
-	c, err := loader.Load(Dir())
+	c, err := load()
 	if err != nil {
-		return "", fmt.Errorf("load the chart: %w", err)
+		return "", err
 	}
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
 	install.ReleaseName, install.Namespace = Release, Namespace
@@ -53,9 +62,9 @@ func Install(ctx context.Context, kubeconfig string, values map[string]any, atMo
 	if err != nil {
 		return err
 	}
-	c, err := loader.Load(Dir())
+	c, err := load()
 	if err != nil {
-		return fmt.Errorf("load the chart: %w", err)
+		return err
 	}
 	install := action.NewInstall(cfg)
 	install.ReleaseName, install.Namespace, install.CreateNamespace = Release, Namespace, true
@@ -73,9 +82,9 @@ func Upgrade(ctx context.Context, kubeconfig string, values map[string]any, atMo
 	if err != nil {
 		return err
 	}
-	c, err := loader.Load(Dir())
+	c, err := load()
 	if err != nil {
-		return fmt.Errorf("load the chart: %w", err)
+		return err
 	}
 	upgrade := action.NewUpgrade(cfg)
 	upgrade.Namespace, upgrade.ResetValues = Namespace, true

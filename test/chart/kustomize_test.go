@@ -23,7 +23,7 @@ import (
 
 // configDir is where the kustomizations are.
 func configDir(elements ...string) string {
-	return filepath.Join(append([]string{chart.Dir(), "..", "..", "config"}, elements...)...)
+	return filepath.Join(append([]string{"..", "..", "config"}, elements...)...)
 }
 
 // plainLabels are the labels without Helm's.
