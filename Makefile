@@ -35,7 +35,7 @@ help: ## list the targets
 build: ## build the programs into bin/
 	$(call say,building the programs into bin/)
 	@mkdir -p bin
-	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 # One image holds all programs; whoever starts one says which.
 IMAGE     = registry.local/etcd-druid:$(VERSION)
