@@ -84,7 +84,7 @@ kubernetes-servers:
 .PHONY: test
 test: build servers ## everything that must pass, on real servers
 	$(call say,tests of the product (no servers needed))
-	$(GO) test ./...
+	$(GO) test -p 4 ./... # they wait more than they compute
 	$(call say,tests against real servers (etcd and object stores))
 	cd test && $(GO) test -timeout 75m $$($(GO) list ./... | grep -v '/journeys$$') # those are what make e2e runs
 	cd test && $(GO) test -count 1 ./chart # templates are outside of the module, so their changes are not seen otherwise
@@ -140,7 +140,7 @@ soak: build servers ## the long forms of all stories, HOURS (4) of backing up, t
 	cd test && $(GO) test -timeout 80m -count 1 -v ./operator -kubernetes kubernetes-1.34
 	cd test && $(GO) test -timeout 0 -count 1 -v ./operator -run 'TestAnOperatorThatDies' -soak
 	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -skip Property -soak
-	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -run Property -soak -hours $(HOURS)
+	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -run Property -soak -hours $(HOURS) -kills 200
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## regenerate what is generated from code: definitions, reference pages, golden files

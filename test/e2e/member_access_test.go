@@ -227,7 +227,7 @@ func TestCertificatesAndTokenAreExchangedWithoutARestart(t *testing.T) {
 			return nil
 		})
 	})
-	c.await("the clients go on", worked(s, 2000))
+	c.await("the clients go on", worked(s, 500))
 	for _, m := range c.Members() {
 		if got := [2]int{m.EtcdLife().Starts, m.SidecarLife().Starts}; got != lives[m.Name] {
 			t.Errorf("%s was started anew: %v, want %v", m.Name, got, lives[m.Name])
@@ -301,7 +301,7 @@ func TestPeersTurnToTLSAndBack(t *testing.T) {
 			return nil
 		})
 		c.ready()
-		c.await("the clients go on", worked(s, 2000))
+		c.await("the clients go on", worked(s, 500))
 	}
 	s.end()
 	c.proves()

@@ -22,6 +22,7 @@ const patience = 30 * time.Second
 func TestOneMembersDataAreLostCutAndFlippedAndItRejoinsWhileTheOthersServe(t *testing.T) {
 	for _, with := range beginnings {
 		t.Run("from "+with, func(t *testing.T) {
+			t.Parallel()
 			c := enlist(t, members.Options{Members: 3}, "")
 			c.begin(with)
 			for _, damage := range []struct {
@@ -37,14 +38,14 @@ func TestOneMembersDataAreLostCutAndFlippedAndItRejoinsWhileTheOthersServe(t *te
 				victim := c.follower()
 				before := idOf(c, victim)
 				s := c.work(0, c.Others(victim)...)
-				c.await("the clients are at work", worked(s, 2000))
+				c.await("the clients are at work", worked(s, 500))
 				c.must(damage.do(victim))
-				c.await("the others go on", worked(s, 2000))
+				c.await("the others go on", worked(s, 500))
 				victim.Start()
 				c.ready()
 				state := c.reports(victim, damage.reason)
 				c.reports(victim, agentapi.PromotedAsVotingMember)
-				c.await("the clients go on", worked(s, 2000))
+				c.await("the clients go on", worked(s, 500))
 				ops := s.end()
 				if stall, from := linear.Stall(ops); stall > patience {
 					t.Errorf("%s: the others did not serve for %s from %s on", damage.what, stall, from)
@@ -92,10 +93,10 @@ func TestAMemberWhoseVolumeTurnsReadOnlySaysSoAndTheOthersServe(t *testing.T) {
 	c.start()
 	victim := c.leader()
 	s := c.work(0, c.Others(victim)...)
-	c.await("the clients are at work", worked(s, 2000))
+	c.await("the clients are at work", worked(s, 500))
 	c.must(victim.FailVolume(t.Context()))
 	c.reports(victim, agentapi.VolumeReadOnly)
-	c.await("the others go on", worked(s, 2000))
+	c.await("the others go on", worked(s, 500))
 	if err := victim.Alive(t.Context()); err != nil {
 		t.Logf("its wrapper: %v", err)
 	}

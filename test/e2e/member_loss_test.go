@@ -24,6 +24,7 @@ func TestAllDataAreLostAndComeBackFromTheBucketWithLaterRevisions(t *testing.T) 
 	for _, with := range beginnings {
 		for _, size := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%d members from %s", size, with), func(t *testing.T) {
+				t.Parallel()
 				c := enlist(t, members.Options{Members: size}, "")
 				c.begin(with)
 				c.work(5000).wait()

@@ -25,6 +25,7 @@ const mostMemory = 250 << 20
 func TestAStoreThatIsDownThenSlowThenDenyingStopsNobodyAndLeavesNoGap(t *testing.T) {
 	for _, with := range beginnings {
 		t.Run("from "+with, func(t *testing.T) {
+			t.Parallel()
 			site := fleet.Get(t, "MinIO")
 			gate := gateTo(t, site)
 			link := faults.NewLink(t, strings.TrimPrefix(gate.Endpoint, "https://"))
@@ -60,7 +61,7 @@ func TestAStoreThatIsDownThenSlowThenDenyingStopsNobodyAndLeavesNoGap(t *testing
 						return err
 					})
 				}
-				c.await("the clients go on", worked(s, 3000))
+				c.await("the clients go on", worked(s, 500))
 				if n := memory(t, c.writer()); n > mostMemory {
 					t.Errorf("while the store is %s the sidecar has %d MB, want at most %d", trouble.what, n>>20, mostMemory>>20)
 				}

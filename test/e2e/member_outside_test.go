@@ -72,7 +72,7 @@ func (o *outsiders) work() *shift {
 	o.c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &shift{c: o.c, record: linear.NewRecorder(), cancel: cancel, done: make(chan error, 1)}
-	load := linear.Load{Clients: 16, Keys: 24, Prefix: loadPrefix + o.c.nextShift(), Size: 200, Seed: *seed,
+	load := linear.Load{Clients: 16, Keys: 24, Prefix: loadPrefix + o.c.nextShift(), Size: 200, Seed: *seed, Pace: pace,
 		Connect: func(int) (clientv3.KV, error) { return o.client, nil }}
 	go func() { s.done <- load.Run(ctx, s.record) }()
 	o.c.t.Cleanup(cancel)

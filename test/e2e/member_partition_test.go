@@ -40,7 +40,7 @@ func onANetwork(t *testing.T) *crew {
 // for a while two sidecars believe that they write the backups.
 func TestTheBackupLeaderIsCutOffFromTheOthersAndOneChainSurvives(t *testing.T) {
 	c := onANetwork(t)
-	operations, least := 20_000, 3
+	operations, least := 5_000, 3
 	if *soak {
 		operations, least = 1_000_000, 20
 	}
@@ -93,7 +93,7 @@ func TestALeaderThatIsCutOffFromTheStoreKeepsServing(t *testing.T) {
 		}
 		return c.unprotected(func(s float64) bool { return s >= 5 })(ctx)
 	})
-	c.await("the clients go on", worked(s, 2000))
+	c.await("the clients go on", worked(s, 500))
 	c.must(c.Heal(t.Context()))
 	s.end()
 	c.proves()
@@ -114,7 +114,7 @@ func TestACutOffMemberWithoutDataBeginsNoClusterOfItsOwn(t *testing.T) {
 		}
 		return err
 	})
-	c.await("the others go on", worked(s, 3000))
+	c.await("the others go on", worked(s, 500))
 	if status, err := victim.Etcd(t.Context()); err == nil {
 		t.Errorf("it serves at revision %d", status.Header.Revision)
 	}
@@ -128,7 +128,7 @@ func TestACutOffMemberWithoutDataBeginsNoClusterOfItsOwn(t *testing.T) {
 func TestAClusterThatIsTornInThreeServesNobodyAndForgetsNothing(t *testing.T) {
 	c := onANetwork(t)
 	s := c.work(0)
-	c.await("the clients are at work", worked(s, 2000))
+	c.await("the clients are at work", worked(s, 500))
 	var alone [][]*members.Member
 	for _, m := range c.Members() {
 		alone = append(alone, []*members.Member{m})

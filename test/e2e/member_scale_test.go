@@ -15,17 +15,18 @@ import (
 func TestAClusterGrowsAndShrinksUnderLoad(t *testing.T) {
 	for _, with := range beginnings {
 		t.Run("from "+with, func(t *testing.T) {
+			t.Parallel()
 			c := enlist(t, members.Options{Members: 1}, "")
 			c.begin(with)
 			s := c.work(0, c.Member(0))
 			for _, n := range []int{3, 5, 3} {
 				c.must(c.Scale(t.Context(), n))
-				c.await("the clients go on", worked(s, 1000))
+				c.await("the clients go on", worked(s, 500))
 			}
 			c.failsHalfWay()
-			c.await("the clients go on", worked(s, 1000))
+			c.await("the clients go on", worked(s, 500))
 			c.must(c.Scale(t.Context(), 1))
-			c.await("the clients go on", worked(s, 1000))
+			c.await("the clients go on", worked(s, 500))
 			ops := s.end()
 			if stall, from := linear.Stall(ops); stall > patience {
 				t.Errorf("nothing was written for %s from %s on", stall, from)

@@ -167,7 +167,10 @@ type shift struct {
 // atMost is longer than any machine needs for the operations of a shift.
 const atMost = 20 * time.Minute
 
-// work lets 16 clients loose on some members until operations are answered, or until it is over.
+// pace is that of a client whose work has no end: the machine has other things to do, too.
+const pace = 20 * time.Millisecond
+
+// work lets 16 clients loose on some members until operations are answered, or at a pace until it is over.
 func (c *crew) work(operations int, at ...*members.Member) *shift {
 	c.t.Helper()
 	if len(at) == 0 {
@@ -188,6 +191,9 @@ func (c *crew) work(operations int, at ...*members.Member) *shift {
 			clients = append(clients, client)
 			return client, nil
 		}}
+	if operations == 0 && !*soak {
+		load.Pace = pace
+	}
 	go func() { s.done <- load.Run(ctx, s.record) }()
 	c.t.Cleanup(func() {
 		cancel()

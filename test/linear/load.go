@@ -23,6 +23,7 @@ type Load struct {
 	Prefix     string        // of the keys
 	Size       int           // bytes of a value at least
 	Timeout    time.Duration // how long a client waits for an answer; 0: 5 s
+	Pace       time.Duration // a client asks once in that time at most; 0: as soon as it is answered
 	Seed       int64
 }
 
@@ -77,11 +78,23 @@ type worker struct {
 
 func (w *worker) run(ctx context.Context) {
 	w.known = map[string]int64{}
+	pace := func() {}
+	if w.load.Pace > 0 {
+		tick := time.NewTicker(w.load.Pace)
+		defer tick.Stop()
+		pace = func() {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	}
 	for ctx.Err() == nil && (w.load.Operations == 0 || w.done.Load() < int64(w.load.Operations)) {
 		o, err := w.step(ctx)
 		if err == nil {
 			w.done.Add(1)
 			w.learn(o)
+			pace()
 			continue
 		}
 		// One lost answer is a question; many in a row would only make the record undecidable.
