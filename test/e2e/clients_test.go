@@ -95,6 +95,7 @@ func (c *crew) refuse(d time.Duration, at ...*members.Member) {
 // TestAClusterThatRefusesClientsIsBackedUpToTheLastRevision: whoever has a connection from before is refused, watches
 // included, and the sidecars go on.
 func TestAClusterThatRefusesClientsIsBackedUpToTheLastRevision(t *testing.T) {
+	t.Parallel()
 	for phrase, secure := range map[string]members.TLS{"plain text": {}, "TLS": members.Everywhere} {
 		t.Run(phrase, func(t *testing.T) {
 			c := enlist(t, members.Options{Members: 3, TLS: secure}, "")

@@ -85,6 +85,7 @@ func (c *crew) runs(ctx context.Context) (versions []string, err error) {
 // TestAClusterGoesBackToEtcd35WhileItServes has the members of a cluster replaced by those of etcd 3.5, one
 // at a time, as the original does it after the page's commands. Clients work all the while.
 func TestAClusterGoesBackToEtcd35WhileItServes(t *testing.T) {
+	t.Parallel()
 	binary, err := stores.Binary("etcd-3.5")
 	if err != nil {
 		t.Fatal(err)

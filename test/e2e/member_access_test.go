@@ -54,6 +54,7 @@ func (c caller) call(t *testing.T, method, url string) (code int, allow, text st
 // TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds goes over the whole interface of sidecars and
 // wrappers with TLS everywhere.
 func TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 1, TLS: members.Everywhere}, "")
 	c.start()
 	c.await("the sidecar has found its etcd", func(ctx context.Context) error {
@@ -171,6 +172,7 @@ func strangersTLS(t *testing.T, roots *x509.CertPool) *tls.Config {
 
 // TestEtcdRefusesClientsAndPeersWithoutACertificate of the right authority.
 func TestEtcdRefusesClientsAndPeersWithoutACertificate(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 1, TLS: members.Everywhere}, "")
 	c.start()
 	m := c.Members()[0]
@@ -197,6 +199,7 @@ func TestEtcdRefusesClientsAndPeersWithoutACertificate(t *testing.T) {
 
 // TestCertificatesAndTokenAreExchangedWithoutARestart looks at what every server shows.
 func TestCertificatesAndTokenAreExchangedWithoutARestart(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3, TLS: members.Everywhere}, "")
 	c.start()
 	s := c.work(0)
@@ -281,6 +284,7 @@ func shown(t *testing.T, c *crew) map[string]string {
 
 // TestPeersTurnToTLSAndBack changes the scheme of the peers in the configuration, there and back.
 func TestPeersTurnToTLSAndBack(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3}, "")
 	c.start()
 	s := c.work(0)

@@ -20,6 +20,7 @@ import (
 // etcd cannot compare it as it starts. It finds out when it has caught up, and raises CORRUPT.
 // Whoever reads from the others notices nothing; who writes is refused until the member is gone.
 func TestAMemberThatEtcdAccusesOfCorruptionIsGivenUpAndJoinsAnew(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3, Etcd: map[string]any{"compact-hash-check-time": int64(time.Second)}}, "")
 	c.start()
 	const key, value = "/flipped", "the value that was written"

@@ -20,6 +20,7 @@ const patience = 30 * time.Second
 // TestOneMembersDataAreLostCutAndFlippedAndItRejoinsWhileTheOthersServe damages one member after the
 // other way. Clients work on the other members alone, and never stop.
 func TestOneMembersDataAreLostCutAndFlippedAndItRejoinsWhileTheOthersServe(t *testing.T) {
+	t.Parallel()
 	for _, with := range beginnings {
 		t.Run("from "+with, func(t *testing.T) {
 			t.Parallel()
@@ -113,6 +114,7 @@ func TestAMemberWhoseVolumeTurnsReadOnlySaysSoAndTheOthersServe(t *testing.T) {
 // TestAValueThatOneMemberHasOtherwiseIsNotBackedUp flips a bit in a value of a member: its database is
 // sound, and says something else. The majority is right, and is what the bucket holds.
 func TestAValueThatOneMemberHasOtherwiseIsNotBackedUp(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3}, "")
 	c.start()
 	const key = "/flipped"

@@ -17,6 +17,7 @@ import (
 // TestMembersWithEachOthersDataRefuseUntilTheDataAreExchangedBack gives two of three members the data
 // of each other. An etcd that ran on them would speak as the other one.
 func TestMembersWithEachOthersDataRefuseUntilTheDataAreExchangedBack(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3}, "")
 	c.start()
 	c.work(2000).wait()
@@ -64,6 +65,7 @@ func TestMembersWithEachOthersDataRefuseUntilTheDataAreExchangedBack(t *testing.
 // another cluster: somebody may look for them. Its own cluster goes on without it, and takes it back
 // when the remedy is followed.
 func TestDataOfAnotherClusterAreRefusedAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	other := enlist(t, members.Options{Members: 1}, "")
 	other.start()
 	other.work(500).wait()

@@ -16,6 +16,7 @@ var beginnings = []string{"nothing", oldEtcd}
 // kills the leader with SIGKILL every few seconds, now and then with its sidecar, and compares the
 // cluster and a restore of the bucket with what sixteen clients were told.
 func TestTheLeaderIsKilledUnderLoadAndNoAcknowledgedWriteIsLost(t *testing.T) {
+	t.Parallel()
 	for _, with := range beginnings {
 		t.Run("from "+with, func(t *testing.T) {
 			t.Parallel()
@@ -60,6 +61,7 @@ func TestTheLeaderIsKilledUnderLoadAndNoAcknowledgedWriteIsLost(t *testing.T) {
 
 // TestASidecarThatDiesAgainAndAgainLeavesNoGap kills the sidecar of the leader only: etcd goes on.
 func TestASidecarThatDiesAgainAndAgainLeavesNoGap(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3}, "")
 	c.start()
 	s := c.work(0)

@@ -21,6 +21,7 @@ import (
 // TestAllDataAreLostAndComeBackFromTheBucketWithLaterRevisions empties all volumes. Whoever watched is
 // told to list again, nobody hangs, and no revision is used twice.
 func TestAllDataAreLostAndComeBackFromTheBucketWithLaterRevisions(t *testing.T) {
+	t.Parallel()
 	for _, with := range beginnings {
 		for _, size := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%d members from %s", size, with), func(t *testing.T) {
@@ -150,6 +151,7 @@ func (w *watchers) see(rev int64) {
 // TestABucketThatDoesNotAnswerIsNotAnEmptyOne loses all data while the store is away, in three ways.
 // Nobody begins a new cluster; when the store is back, so are the data.
 func TestABucketThatDoesNotAnswerIsNotAnEmptyOne(t *testing.T) {
+	t.Parallel()
 	for what, fault := range map[string]faults.Fault{
 		"the store answers 503":       {Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"},
 		"the store denies":            {Status: http.StatusForbidden, Code: "AccessDenied"},
@@ -199,6 +201,7 @@ func TestABucketThatDoesNotAnswerIsNotAnEmptyOne(t *testing.T) {
 
 // TestAMajorityWithoutDataIsNotRestoredWhileAnyoneHasSome reports and waits for a person.
 func TestAMajorityWithoutDataIsNotRestoredWhileAnyoneHasSome(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3}, "")
 	c.start()
 	c.work(1000).wait()
@@ -229,6 +232,7 @@ func TestAMajorityWithoutDataIsNotRestoredWhileAnyoneHasSome(t *testing.T) {
 // TestDataAheadOfTheBucketAreUsed lets a sole member have what was never uploaded, as when a bucket
 // was replaced by an older copy.
 func TestDataAheadOfTheBucketAreUsed(t *testing.T) {
+	t.Parallel()
 	gate := gateTo(t, fleet.Get(t, "MinIO"))
 	c := enlist(t, members.Options{Members: 1}, gate.Endpoint)
 	c.start()
@@ -251,6 +255,7 @@ func TestDataAheadOfTheBucketAreUsed(t *testing.T) {
 
 // TestASoleMemberThatLostItsDataRestoresItself, and one whose data are behind the bucket does, too.
 func TestASoleMemberRestoresItselfWhenItsDataAreGoneOrBehind(t *testing.T) {
+	t.Parallel()
 	for what, damage := range map[string]func(*members.Member) error{
 		"gone":     (*members.Member).LoseData,
 		"flipped":  (*members.Member).FlipDB,
@@ -278,6 +283,7 @@ func TestASoleMemberRestoresItselfWhenItsDataAreGoneOrBehind(t *testing.T) {
 
 // TestAClusterWakesUpAfterItsFinalSnapshot is hibernated with its volumes deleted, and goes on.
 func TestAClusterWakesUpAfterItsFinalSnapshot(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3}, "")
 	c.start()
 	c.work(1000).wait()
@@ -310,6 +316,7 @@ func TestAClusterWakesUpAfterItsFinalSnapshot(t *testing.T) {
 
 // TestWithoutAPeriodForDeltasThereAreFullsOnly leaves the key out, and gives none.
 func TestWithoutAPeriodForDeltasThereAreFullsOnly(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 1, Sidecar: func(_ string, config map[string]any) {
 		config["snapshotterConfig"].(map[string]any)["deltaSnapshotPeriod"] = "0s"
 	}}, "")
@@ -330,6 +337,7 @@ func TestWithoutAPeriodForDeltasThereAreFullsOnly(t *testing.T) {
 
 // TestABucketOfAnotherHistoryIsRefused gives members a bucket in which another cluster's backups lie.
 func TestABucketOfAnotherHistoryIsRefused(t *testing.T) {
+	t.Parallel()
 	first := enlist(t, members.Options{Members: 1}, "")
 	first.start()
 	first.work(1000).wait()

@@ -23,6 +23,7 @@ const mostMemory = 250 << 20
 
 // TestAStoreThatIsDownThenSlowThenDenyingStopsNobodyAndLeavesNoGap goes on writing through all of it.
 func TestAStoreThatIsDownThenSlowThenDenyingStopsNobodyAndLeavesNoGap(t *testing.T) {
+	t.Parallel()
 	for _, with := range beginnings {
 		t.Run("from "+with, func(t *testing.T) {
 			t.Parallel()
@@ -141,6 +142,7 @@ func memory(t *testing.T, m *members.Member) int64 {
 
 // TestCredentialsThatChangeInTheirFilesAreUsedWithoutARestart revokes what the sidecars had.
 func TestCredentialsThatChangeInTheirFilesAreUsedWithoutARestart(t *testing.T) {
+	t.Parallel()
 	minio := sharedMinIO(t)
 	site := fleet.Get(t, "MinIO")
 	c := enlist(t, members.Options{Members: 3}, "")

@@ -131,6 +131,7 @@ func (c *crew) here(ctx context.Context) error {
 // TestAClusterOutsideIsMovedInUnderLoad has members join plain etcds while clients write, takes these
 // away one by one, and goes on alone with backups. No acknowledged write may be missing.
 func TestAClusterOutsideIsMovedInUnderLoad(t *testing.T) {
+	t.Parallel()
 	for what, story := range map[string]struct {
 		server   string
 		outside  int
@@ -207,6 +208,7 @@ func (c *crew) restarts() {
 // TestAClusterOutsideThatDoesNotAnswerIsWaitedFor though nobody has data and the bucket has a backup: no
 // cluster is begun and nothing is restored. When it answers it is joined.
 func TestAClusterOutsideThatDoesNotAnswerIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	for what, n := range map[string]int{"three members": 3, "one member": 1} {
 		t.Run(what, func(t *testing.T) {
 			// A cluster of the same prefix left backups.
@@ -266,6 +268,7 @@ func TestAClusterOutsideThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 
 // TestAnotherClusterThanTheOneOutsideIsNotJoined is for a wrong client URL.
 func TestAnotherClusterThanTheOneOutsideIsNotJoined(t *testing.T) {
+	t.Parallel()
 	c, o := moving(t, 1, "etcd", members.Options{Members: 1})
 	other := stores.RunEtcd(t, stores.EtcdOptions{Name: "stranger"})
 	c.must(c.Reconfigure(func(_ string, config map[string]any) {

@@ -13,6 +13,7 @@ import (
 
 // TestAClusterGrowsAndShrinksUnderLoad goes 1 -> 3 -> 5 -> 3 -> 1, and once 3 -> 5 fails half-way.
 func TestAClusterGrowsAndShrinksUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, with := range beginnings {
 		t.Run("from "+with, func(t *testing.T) {
 			t.Parallel()
@@ -61,6 +62,7 @@ func (c *crew) failsHalfWay() {
 
 // TestClustersOfEverySizeComeFromNothing bootstraps, and says so.
 func TestClustersOfEverySizeComeFromNothing(t *testing.T) {
+	t.Parallel()
 	for what, n := range map[string]int{"one": 1, "five": 5} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -75,6 +77,7 @@ func TestClustersOfEverySizeComeFromNothing(t *testing.T) {
 // TestALearnerGetsItsVoteThoughNobodyWrites has members join anew while no client writes anything, with
 // logs so short that they get the data as a whole. What a learner needs is then all in the data.
 func TestALearnerGetsItsVoteThoughNobodyWrites(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3, Etcd: map[string]any{"snapshot-count": 100, "snapshot-catchup-entries": 10}}, "")
 	c.start()
 	c.work(2000).wait()

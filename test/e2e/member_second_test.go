@@ -17,6 +17,7 @@ import (
 // TestASecondStoreIsKeptLikeTheFirstAndRestoresTheSame loses a delta of the first store, which the
 // second still has, and has the second deny everything for a while, which holds nobody up.
 func TestASecondStoreIsKeptLikeTheFirstAndRestoresTheSame(t *testing.T) {
+	t.Parallel()
 	site := fleet.Get(t, "MinIO")
 	gate := gateTo(t, site)
 	bucket := fleet.Bucket(t, site, sites.Versioned)

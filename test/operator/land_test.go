@@ -449,8 +449,13 @@ func (l *land) report(ctx context.Context, w *town, v *view) {
 		status, holder := w.memberStatus(n)
 		w.mu.Unlock()
 		text, err := statusPatch(status)
-		key := string(m.UID) + "/" + time.Now().Truncate(10*time.Second).String()
-		if err != nil || !unmark && w.told[m.Name] == key+string(text)+holder {
+		if err != nil {
+			continue
+		}
+		// As sidecars do it: at once what has changed but for revisions, and all else every 10 s.
+		news, err := statusPatch(withoutRevisions(status))
+		key := fmt.Sprintf("%s %s %s %s", m.UID, time.Now().Truncate(10*time.Second), holder, news)
+		if err != nil || !unmark && w.told[m.Name] == key {
 			continue
 		}
 		at := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
@@ -464,9 +469,19 @@ func (l *land) report(ctx context.Context, w *town, v *view) {
 		}
 		lease := fmt.Appendf(nil, `{"spec":{"holderIdentity":%q,"renewTime":%q}}`, holder, time.Now().UTC().Format(metav1.RFC3339Micro))
 		if _, err := l.s.Client.CoordinationV1().Leases(at.Namespace).Patch(ctx, v.etcd.MemberLeaseName(n), types.MergePatchType, lease, metav1.PatchOptions{}); err == nil {
-			w.told[m.Name] = key + string(text) + holder
+			w.told[m.Name] = key
 		}
 	}
+}
+
+func withoutRevisions(status druidv1alpha1.MemberReport) druidv1alpha1.MemberReport {
+	status.Revision = 0
+	if s := status.Snapshots; s != nil && s.LastFull != nil {
+		s, full := *s, *s.LastFull
+		full.EndRevision = 0
+		s.LastFull, status.Snapshots = &full, &s
+	}
+	return status
 }
 
 // statusPatch is the patch that makes a status this one: what it does not name goes.
