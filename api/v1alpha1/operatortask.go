@@ -199,7 +199,7 @@ type ExcludeSnapshotsConfig struct {
 // SnapshotName is the name of a snapshot in the bucket, without its directory.
 //
 // +kubebuilder:validation:MaxLength=253
-// +kubebuilder:validation:XValidation:rule="self.matches('^(Full|Incr)-[0-9]{8,19}-[0-9]{8,19}-[0-9]{1,19}([.][^./]+)?([.]final)?$')",message="must be the name of a snapshot without its directory, such as Full-00000000-00009002-1565021494.zst; etcdbrctl list --all shows the names"
+// +kubebuilder:validation:XValidation:rule="self.matches('^(Full|Incr)-[0-9]{8,19}-[0-9]{8,19}-[0-9]{1,19}([.][0-9A-Za-z]+)?([.]final)?$')",message="must be the name of a snapshot without its directory, such as Full-00000000-00009002-1565021494.zst; etcdbrctl list --all shows the names"
 type SnapshotName string
 
 // EtcdOperatorTaskStatus is how far a task is.
