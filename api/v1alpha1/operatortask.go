@@ -176,7 +176,7 @@ type CollectBackupsConfig struct {
 // ExcludeSnapshotsConfig is which snapshots are left out of restores.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.include) || !self.include || !has(self.reason)",fieldPath=".reason",message="does not go with include: true, which tells nobody why; leave it out"
-// +kubebuilder:validation:XValidation:rule="!has(self.include) || !self.include || !has(self.leaveNothing)",fieldPath=".leaveNothing",message="does not go with include: true, after which there is more to restore from; leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.include) || !self.include || !has(self.leaveNothing) || !self.leaveNothing",fieldPath=".leaveNothing",message="does not go with include: true, after which there is more to restore from; leave it out"
 type ExcludeSnapshotsConfig struct {
 	// The names of the snapshots in the bucket, without their directory, as etcdbrctl list --all shows them.
 	// +kubebuilder:validation:MinItems=1
