@@ -188,7 +188,9 @@ type ExcludeSnapshotsConfig struct {
 	// +optional
 	Include *bool `json:"include,omitempty"`
 	// Why, for people. Kept only in buckets without tags, where a small object tells that a snapshot is excluded.
+	// One line.
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="!self.matches(r'\\p{Cc}')",message="must be one line of text without control characters"
 	// +optional
 	Reason *string `json:"reason,omitempty"`
 	// Excludes also the last chain of snapshots that can be restored from. Default: false, with which that is refused.
