@@ -223,6 +223,9 @@ func run(o *Observed, row task.Type, s Settings) Plan {
 			p.Reason = "somebody deleted the Job; it is made anew when its pods are gone"
 			return p
 		}
+		if code, why := failing(row.Checks, o.Task, o.Etcd); why != "" { // they held when the task was begun
+			return stop(o, row, true, code, why)
+		}
 		made := row.Job.Make(o.Task, task.Place{Etcd: o.Etcd, Images: s.Images, HostPath: s.HostPath})
 		p.Make, p.Reason = made, fmt.Sprintf("the Job %s is at work", made.Name)
 		return p
