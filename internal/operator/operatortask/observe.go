@@ -3,6 +3,7 @@ package operatortask
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -36,8 +37,8 @@ type Observed struct {
 	Jobs    []batchv1.Job    // of the CronJob
 	Owner   string           // in whose name the Etcd's sidecars write the backups
 
-	// SecretFault is why no run can have the credentials of the task's role; looked for until one has succeeded, or is made
-	// of which there is one only.
+	// SecretFault is why no run can have its credentials; looked for until one has succeeded, or has begun of which there is
+	// one only.
 	SecretFault string
 }
 
@@ -89,7 +90,7 @@ func (r *Reconciler) observe(ctx context.Context, t *task.Task, from client.Read
 			}
 		}
 	}
-	if row.Job != nil && o.Job == nil {
+	if row.Job != nil && (o.Job == nil || finished(o.Job) == nil && !slices.ContainsFunc(o.JobPods, ran)) {
 		if err := r.observeSecret(ctx, o, row.Job.Secret); err != nil {
 			return nil, err
 		}
@@ -139,7 +140,7 @@ func (r *Reconciler) others(ctx context.Context, t *task.Task, from client.Reade
 	return all, nil
 }
 
-// observeSecret looks for the credentials of a role. A pod that lacks them does not start, and its Job says nothing for
+// observeSecret looks for the credentials of a run. A pod that lacks them does not start, and its Job says nothing for
 // hours.
 func (r *Reconciler) observeSecret(ctx context.Context, o *Observed, of func(*druidv1alpha1.Etcd) (druidv1alpha1.SecretUse, bool)) error {
 	use, named := of(o.Etcd)

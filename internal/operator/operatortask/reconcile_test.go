@@ -362,6 +362,32 @@ func TestATaskThatAJobDoesIsRejectedWithoutItsCredentials(t *testing.T) {
 	}
 }
 
+func TestATaskThatAJobDoesSaysWhichCredentialsItsPodLacks(t *testing.T) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup"}, Data: map[string][]byte{"accessKeyID": []byte("a"), "region": []byte("r"), "secretAccessKey": []byte("s")}}
+	w := newWorld(t, secret, newEtcd(func(e *druidv1alpha1.Etcd) { e.Spec.Backup.Store.SecretRef = &corev1.SecretReference{Name: "backup"} }), excluding())
+	look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+	defer stop()
+	look()
+	look()
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "attempt", Labels: w.job(t).Spec.Template.Labels}}
+	if err := errors.Join(w.objects.Create(t.Context(), &pod), w.objects.Delete(t.Context(), secret)); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	const want = "does not begin: the Secret backup (spec.backup.store.secretRef) is not there"
+	if s := w.task(t).Status; s.State != druidv1alpha1.TaskInProgress || !strings.Contains(s.LastOperation.Reason, want) {
+		t.Errorf("it is %+v", s)
+	}
+	pod.Status.Phase = corev1.PodRunning // it has read them
+	if err := w.objects.Status().Update(t.Context(), &pod); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if s := w.task(t).Status; !strings.Contains(s.LastOperation.Reason, "is at work") {
+		t.Errorf("it is %+v", s)
+	}
+}
+
 func TestATaskThatIsDeletedLosesTheFinalizerOfTheOriginal(t *testing.T) {
 	x := &druidv1alpha1.EtcdOpsTask{ObjectMeta: metav1.ObjectMeta{Name: "now", Namespace: "shop", UID: "task-uid", Finalizers: []string{druidv1alpha1.FinalizerOpsTask}}}
 	w := newWorld(t, x)

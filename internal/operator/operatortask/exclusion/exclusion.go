@@ -25,7 +25,7 @@ func Type() task.Type {
 		Same:   func(_, _ *task.Task) bool { return false },
 		Checks: []task.Check{task.HasStore, {Code: "ERR_SNAPSHOT_NAME", Fails: misnamed}},
 		Job: &task.Job{
-			Component: druidv1alpha1.ComponentExclusionJob, Secret: (*druidv1alpha1.Etcd).ExcluderSecret,
+			Component: druidv1alpha1.ComponentExclusionJob, Secret: desired.ExclusionSecret, Limit: desired.ExclusionLimit,
 			Make: job, Done: done, Failed: failed,
 		},
 	}
