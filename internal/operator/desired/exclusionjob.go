@@ -58,6 +58,7 @@ func ExclusionJob(in ExclusionInput) *batchv1.Job {
 		run.args = append(run.args, string(n))
 	}
 	labels := in.Task.OnceLabels(run.component)
+	labels[druidv1alpha1.LabelOwnedBy] = in.Etcd.Name // one is found when its task is gone
 	spec, limit := taskJobSpec(in.TaskInput, run, labels), int64(ExclusionLimit/time.Second)
 	spec.ActiveDeadlineSeconds = &limit
 	spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever

@@ -227,6 +227,10 @@ func run(o *Observed, row task.Type, s Settings, now time.Time) Plan {
 			p.Reason = "somebody deleted the Job; it is made anew when its pods are gone"
 			return p
 		}
+		if o.Unended != "" { // what it does last would hold
+			p.Reason = fmt.Sprintf("waits for %s, which has not ended", o.Unended)
+			return p
+		}
 		if code, why := failing(row.Checks, o.Task, o.Etcd); why != "" { // they held when the task was begun
 			return stop(o, row, true, code, why)
 		}

@@ -24,6 +24,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/metrics"
 )
@@ -307,6 +308,55 @@ func TestATaskThatAJobDoesFromItsBeginningToItsEnd(t *testing.T) {
 			w.job(t) // it stays for what it said
 		})
 	}
+}
+
+// What was asked for last is to hold, also if what was asked for before is taken away while it is at work.
+func TestAnExclusionWaitsForThePodOfOneThatWasDeleted(t *testing.T) {
+	former := excluding()
+	former.Name, former.UID = "former", "former-uid"
+	in := desired.ExclusionInput{TaskInput: desired.TaskInput{Task: former, Etcd: newEtcd()}, What: *former.Spec.Config.ExcludeSnapshots}
+	job := desired.ExclusionJob(in)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "former-x", Labels: job.Spec.Template.Labels}}
+	elsewhere := newEtcd()
+	elsewhere.Name = "events"
+	in.Etcd, in.Task = elsewhere, former.DeepCopy()
+	in.Task.Name = "of-another"
+	goes := job.DeepCopy()
+	goes.Name, goes.Finalizers, goes.DeletionTimestamp = "goes", []string{"example.org/held"}, ptr(metav1.NewTime(testNow))
+	w := newWorld(t, newEtcd(), excluding(), job, pod, goes, desired.ExclusionJob(in))
+	says := func(want string) {
+		t.Helper()
+		look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+		defer stop()
+		again := look()
+		if op := w.task(t).Status.LastOperation; !strings.Contains(op.Reason, want) || again.RequeueAfter == 0 {
+			t.Errorf("it says %q, want %q; again after %s", op.Reason, want, again.RequeueAfter)
+		}
+	}
+	says("the work has begun")
+	says("waits for the Job " + job.Name + " of the task former, which has not ended")
+	if err := w.objects.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	says("waits for the pod former-x of the task former, which has not ended")
+	w.cache = withoutPods{w.objects} // it has not heard of it
+	says("waits for the pod former-x of the task former, which has not ended")
+	pod.Status.Phase = corev1.PodSucceeded
+	if err := w.objects.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	says("is at work")
+	w.job(t)
+}
+
+// withoutPods is a cache that knows of none.
+type withoutPods struct{ client.Reader }
+
+func (w withoutPods) List(ctx context.Context, l client.ObjectList, o ...client.ListOption) error {
+	if _, is := l.(*corev1.PodList); is {
+		return nil
+	}
+	return w.Reader.List(ctx, l, o...)
 }
 
 // before is a cache that has a task as it was once, and knows of no Jobs.
