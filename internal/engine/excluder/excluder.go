@@ -98,6 +98,9 @@ func (q Request) run(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	if err := q.known(before, subjects); err != nil {
+		return Report{}, err
+	}
 	r := Report{Before: reaches(before.Timeline)}
 	if err := q.leavesSomething(before.Timeline, q.imagine(before.Listing, subjects)); err != nil {
 		return r, err
@@ -114,7 +117,7 @@ func (q Request) run(ctx context.Context) (Report, error) {
 		return r, fmt.Errorf("all were changed, but reading the bucket again failed: %w", err)
 	}
 	r.After, r.Newest = reaches(after.Timeline), newestDiffers(before.Timeline, after.Timeline)
-	return r, q.confirm(after, subjects)
+	return r, errors.Join(q.known(after, subjects), q.confirm(after, subjects))
 }
 
 func (q Request) read(ctx context.Context) (*catalog.Catalog, error) {
@@ -158,6 +161,35 @@ func find(c *catalog.Catalog, names []snapshot.Name) ([]subject, error) {
 		}
 	}
 	return found, nil
+}
+
+// known refuses to go by tags that cannot be read: what is excluded would pass for what is not.
+func (q Request) known(c *catalog.Catalog, subjects []subject) error {
+	if !q.Store.Capabilities().Tags {
+		return nil
+	}
+	var unknown []string
+	for _, s := range subjects {
+		for _, v := range s.versions {
+			if o, there := c.Objects.Find(v.Ref); there && o.Tags == nil {
+				unknown = append(unknown, v.Ref.String())
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the tags of %s cannot be read, so nobody knows whether it is excluded: %w; allow it (on S3 and OSS GetObjectTagging and GetObjectVersionTagging, on Azure blobs/tags/read or the letter t)",
+		some(unknown), store.ErrForbidden)
+}
+
+// some names a few of many.
+func some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // imagine is the timeline as it will be.
@@ -247,8 +279,8 @@ func (q Request) confirm(after *catalog.Catalog, subjects []subject) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the store accepted the change, and it is not there: %s; either tags may be written and not read, or somebody else changed them, or the store drops them",
-		strings.Join(wrong, ", "))
+	return fmt.Errorf("the store accepted the change, and it is not there: %s; either somebody else changed it, or the store drops it",
+		some(wrong))
 }
 
 func reaches(t timeline.Timeline) []Reach {

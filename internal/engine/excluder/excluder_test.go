@@ -160,6 +160,63 @@ type dropping struct{ *storetest.Memory }
 
 func (dropping) SetTag(context.Context, store.Version, string, string) error { return nil }
 
+// Unknown is not the same as not excluded: include would skip it, and say that it is used.
+func TestTagsThatCannotBeReadAreAnErrorThatNamesTheRight(t *testing.T) {
+	full := enginetest.FullName(40, 2880)
+	for label, c := range map[string]struct{ include, later bool }{
+		"exclude": {false, false}, "include": {true, false}, "include, and later they cannot": {true, true},
+	} {
+		t.Run(label, func(t *testing.T) {
+			b := bucket(t, storetest.S3Like())
+			q := excluder.Request{Store: b, Prefix: prefix, Names: names(t, full)}
+			if _, err := excluder.Run(t.Context(), q); c.include && err != nil {
+				t.Fatal(err)
+			}
+			told := c.later
+			q.Store, q.Include = secretive{b.Memory, &told}, c.include
+			r, err := excluder.Run(t.Context(), q)
+			if !errors.Is(err, store.ErrForbidden) || !strings.Contains(err.Error(), "GetObjectVersionTagging") || !strings.Contains(err.Error(), full) {
+				t.Errorf("%v", err)
+			}
+			if (len(r.Changes) > 0) != c.later {
+				t.Errorf("it changed %+v", r.Changes)
+			}
+		})
+	}
+}
+
+// secretive tells tags until one is set, or never.
+type secretive struct {
+	*storetest.Memory
+	tells *bool
+}
+
+func (s secretive) Stat(ctx context.Context, v store.Version) (store.Object, error) {
+	o, err := s.Memory.Stat(ctx, v)
+	if !*s.tells {
+		o.Tags = nil
+	}
+	return o, err
+}
+
+func (s secretive) SetTag(ctx context.Context, v store.Version, key, value string) error {
+	*s.tells = false
+	return s.Memory.SetTag(ctx, v, key, value)
+}
+
+func TestManyKeysAreNamedByTheFirst(t *testing.T) {
+	b := bucket(t, storetest.S3Like())
+	var all []string
+	for i := range 8 {
+		all = append(all, enginetest.FullName(50+i, 3000))
+		fill(b, all[i])
+	}
+	q := excluder.Request{Store: dropping{b.Memory}, Prefix: prefix, Names: names(t, all...)}
+	if _, err := excluder.Run(t.Context(), q); err == nil || !strings.Contains(err.Error(), " and 3 more") || strings.Contains(err.Error(), all[5]) {
+		t.Errorf("%v", err)
+	}
+}
+
 // Wherever it fails, running it again ends it.
 func TestItIsGoneOnWithAfterAnyFailure(t *testing.T) {
 	for label, p := range profiles {
