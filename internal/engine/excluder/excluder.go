@@ -19,10 +19,12 @@ import (
 	"druid.internal/druid/internal/store"
 )
 
-// The refusals.
+// The refusals, and what comes too late for one.
 var (
 	ErrUnknown       = errors.New("no such snapshot")
 	ErrLeavesNothing = errors.New("nothing could be restored any more")
+	// ErrLeftNothing: it was done, and what was to be left has gone meanwhile, as by a collection.
+	ErrLeftNothing = errors.New("nothing can be restored any more")
 )
 
 // Request says which snapshots to take out, or to put back.
@@ -102,7 +104,7 @@ func (q Request) run(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	r := Report{Before: reaches(before.Timeline)}
-	if err := q.leavesSomething(before.Timeline, q.imagine(before.Listing, subjects)); err != nil {
+	if err := q.leavesSomething(before.Timeline, imagine(before.Listing, subjects, !q.Include)); err != nil {
 		return r, err
 	}
 	for _, s := range subjects {
@@ -117,7 +119,7 @@ func (q Request) run(ctx context.Context) (Report, error) {
 		return r, fmt.Errorf("all were changed, but reading the bucket again failed: %w", err)
 	}
 	r.After, r.Newest = reaches(after.Timeline), newestDiffers(before.Timeline, after.Timeline)
-	return r, errors.Join(q.known(after, subjects), q.confirm(after, subjects))
+	return r, errors.Join(q.leftSomething(after, subjects), q.known(after, subjects), q.confirm(after, subjects))
 }
 
 func (q Request) read(ctx context.Context) (*catalog.Catalog, error) {
@@ -192,8 +194,8 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// imagine is the timeline as it will be.
-func (q Request) imagine(l timeline.Listing, subjects []subject) timeline.Timeline {
+// imagine is the timeline with the subjects excluded, or used.
+func imagine(l timeline.Listing, subjects []subject, excluded bool) timeline.Timeline {
 	meant := map[snapshot.Key]bool{}
 	for _, s := range subjects {
 		meant[s.key] = true
@@ -201,7 +203,7 @@ func (q Request) imagine(l timeline.Listing, subjects []subject) timeline.Timeli
 	objects := make([]timeline.Object, len(l.Objects))
 	for i, o := range l.Objects {
 		if meant[o.Key] && o.Key.Object == snapshot.SnapshotObject {
-			o.Excluded = !q.Include
+			o.Excluded = excluded
 		}
 		objects[i] = o
 	}
@@ -220,6 +222,27 @@ func (q Request) leavesSomething(before, after timeline.Timeline) error {
 		}
 	}
 	return nil
+}
+
+// leftSomething tells of lineages that nothing is left of but what is excluded now. Who deletes backups does so by what was not
+// excluded yet, and knows of no exclusion that is being made.
+func (q Request) leftSomething(after *catalog.Catalog, subjects []subject) error {
+	if q.LeaveNothing || q.Include {
+		return nil
+	}
+	var titles, keys []string
+	for _, l := range imagine(after.Listing, subjects, false).Lineages {
+		if now, _ := after.Timeline.Lineage(l.ID); len(l.Windows()) > 0 && len(now.Windows()) == 0 {
+			titles = append(titles, timeline.Title(l.ID))
+		}
+	}
+	if len(titles) == 0 {
+		return nil
+	}
+	for _, s := range subjects {
+		keys = append(keys, s.key.Name.String())
+	}
+	return fmt.Errorf("%w of %s: what was to be left is gone meanwhile; include takes it back: %s", ErrLeftNothing, some(titles), some(keys))
 }
 
 // change sets the tag of all versions, or writes the record.

@@ -124,6 +124,61 @@ func TestTheLastChainIsExcludedOnlyWhenAsked(t *testing.T) {
 	}
 }
 
+// A collection goes by what was listed before, and knows of no exclusion that is being made.
+func TestWhatIsLeftIsLookedForOnceMore(t *testing.T) {
+	old, middle, last := enginetest.FullName(10, 0), enginetest.FullName(30, 1440), enginetest.FullName(40, 2880)
+	for label, c := range map[string]struct {
+		gone         []string
+		leaveNothing bool
+		want         error
+	}{
+		"something is left": {[]string{old}, false, nil},
+		"nothing is left":   {[]string{old, middle}, false, excluder.ErrLeftNothing},
+		"that is allowed":   {[]string{old, middle}, true, nil},
+	} {
+		t.Run(label, func(t *testing.T) {
+			b := bucket(t, storetest.S3Like())
+			q := excluder.Request{Store: collected{b.Memory, c.gone}, Prefix: prefix, Names: names(t, last), LeaveNothing: c.leaveNothing}
+			r, err := excluder.Run(t.Context(), q)
+			if !errors.Is(err, c.want) || len(r.Changes) != 1 {
+				t.Fatalf("%+v, %v, want %v", r, err, c.want)
+			}
+			if c.want != nil && !strings.Contains(err.Error(), "of the unnamed lineage: what was to be left is gone meanwhile; include takes it back: "+last) {
+				t.Errorf("it says: %v", err)
+			}
+			if _, again := excluder.Run(t.Context(), q); !errors.Is(again, c.want) { // not less if it is tried again
+				t.Errorf("again: %v, want %v", again, c.want)
+			}
+			q.Include = true
+			if _, err := excluder.Run(t.Context(), q); err != nil {
+				t.Errorf("taken back: %v", err)
+			}
+		})
+	}
+}
+
+// collected is a bucket of which some goes while a tag is set.
+type collected struct {
+	*storetest.Memory
+	gone []string
+}
+
+func (c collected) SetTag(ctx context.Context, v store.Version, key, value string) error {
+	var all []store.Version
+	if err := c.List(ctx, prefix, func(o store.Object) error {
+		if slices.Contains(c.gone, o.Key[strings.LastIndex(o.Key, "/")+1:]) {
+			all = append(all, o.Version)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, gone := range all {
+		c.Lose(gone)
+	}
+	return c.Memory.SetTag(ctx, v, key, value)
+}
+
 func TestAnUnknownNameChangesNothing(t *testing.T) {
 	b := bucket(t, storetest.S3Like())
 	all := windows(t, b, catalog.Options{})

@@ -14,6 +14,7 @@ import (
 const (
 	ExitUsage   = 2 // also a name that no snapshot has
 	ExitRefused = 3 // it could lose data
+	ExitDamaged = 4 // of an exclusion: it was done, and nothing is left to restore from
 )
 
 // ExclusionLimit is how long an exclusion may last: it reads names and tags alone.
@@ -65,7 +66,7 @@ func ExclusionJob(in ExclusionInput) *batchv1.Job {
 	spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionFailJob,
 		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-			ContainerName: &run.verb, Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{ExitUsage, ExitRefused},
+			ContainerName: &run.verb, Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{ExitUsage, ExitRefused, ExitDamaged},
 		},
 	}}}
 	return &batchv1.Job{

@@ -58,8 +58,13 @@ func done(t *task.Task) string {
 }
 
 func failed(exitCode int32) (code druidv1alpha1.ErrorCode, remedy string) {
-	if exitCode == desired.ExitRefused {
+	switch exitCode {
+	case desired.ExitRefused:
 		return "ERR_LEAVES_NOTHING", "another task with leaveNothing: true in spec.config.excludeSnapshots does it all the same"
+	case desired.ExitDamaged:
+		return "ERR_LEAVES_NOTHING", "make another task with include: true in spec.config.excludeSnapshots"
+	case desired.ExitUsage: // nothing was begun
+		return "ERR_EXCLUDE_SNAPSHOTS", "once that is mended, make another task"
 	}
-	return "ERR_EXCLUDE_SNAPSHOTS", "once that is mended, make another task"
+	return "ERR_EXCLUDE_SNAPSHOTS", "some may be done already, which status.backup.excludedSnapshots of the Etcd tells while its members run; once that is mended, make another task, which does the rest"
 }

@@ -51,8 +51,12 @@ func TestARefusalIsToldFromAnotherFailure(t *testing.T) {
 	if code, remedy := failed(desired.ExitRefused); code != "ERR_LEAVES_NOTHING" || !strings.Contains(remedy, "leaveNothing: true in spec.config.excludeSnapshots") {
 		t.Errorf("refused it is %s: %s", code, remedy)
 	}
+	if code, remedy := failed(desired.ExitDamaged); code != "ERR_LEAVES_NOTHING" || !strings.Contains(remedy, "include: true in spec.config.excludeSnapshots") {
+		t.Errorf("too late for a refusal it is %s: %s", code, remedy)
+	}
 	for _, exitCode := range []int32{0, 1, desired.ExitUsage, 5} {
-		if code, remedy := failed(exitCode); code != "ERR_EXCLUDE_SNAPSHOTS" || strings.Contains(remedy, "leaveNothing") {
+		begun := exitCode != desired.ExitUsage
+		if code, remedy := failed(exitCode); code != "ERR_EXCLUDE_SNAPSHOTS" || strings.Contains(remedy, "leaveNothing") || strings.Contains(remedy, "status.backup.excludedSnapshots") != begun {
 			t.Errorf("with exit code %d it is %s: %s", exitCode, code, remedy)
 		}
 	}
