@@ -43,6 +43,7 @@ type Request struct {
 // Change is what became of one snapshot.
 type Change struct {
 	Key      string `json:"key"`
+	CopyOf   string `json:"copyOf,omitempty"` // it was not named: it has the bytes of this one, and was made to be locked anew
 	Excluded bool   `json:"excluded"`
 	Changed  bool   `json:"changed"`            // false: it was so before
 	Versions int    `json:"versions,omitempty"` // tagged; 0 where a small object tells it
@@ -70,6 +71,7 @@ type Report struct {
 // subject is one key that is to change.
 type subject struct {
 	key      snapshot.Key
+	copyOf   string            // as in Change
 	versions []timeline.Object // contents, not markers
 	records  int64             // the highest number of its exclusion records
 }
@@ -126,23 +128,25 @@ func (q Request) read(ctx context.Context) (*catalog.Catalog, error) {
 	return catalog.Read(ctx, q.Store, q.Prefix, catalog.Options{Tags: catalog.TagsOfAll})
 }
 
-// find looks the names up. A name can stand in several places, and all of them are meant.
+// find looks the names up. A name can stand in several places, and all of them are meant. So are copies that extensions
+// made, which have later names and are what a restore prefers.
 func find(c *catalog.Catalog, names []snapshot.Name) ([]subject, error) {
 	wanted := map[snapshot.Name]bool{}
 	for _, n := range names {
 		wanted[n] = true
 	}
+	copies := copiesOf(c.Timeline, wanted)
 	at := map[snapshot.Key]int{}
 	var found []subject
 	for _, o := range c.Listing.Objects {
-		if o.Key.Object != snapshot.SnapshotObject || o.Marker || !wanted[o.Key.Name] {
+		if o.Key.Object != snapshot.SnapshotObject || o.Marker || !wanted[o.Key.Name] && copies[o.Key] == "" {
 			continue
 		}
 		i, is := at[o.Key]
 		if !is {
 			i = len(found)
 			at[o.Key] = i
-			found = append(found, subject{key: o.Key})
+			found = append(found, subject{key: o.Key, copyOf: copies[o.Key]})
 		}
 		found[i].versions = append(found[i].versions, o)
 	}
@@ -163,6 +167,29 @@ func find(c *catalog.Catalog, names []snapshot.Name) ([]subject, error) {
 		}
 	}
 	return found, nil
+}
+
+// copiesOf are the copies of wanted snapshots that are not wanted themselves, with the names of their origins. What only says that
+// it is one, with other bytes, is none: who writes backups shall not have others go with what is excluded.
+func copiesOf(t timeline.Timeline, wanted map[snapshot.Name]bool) map[snapshot.Key]string {
+	copies := map[snapshot.Key]string{}
+	for _, l := range t.Lineages {
+		for _, s := range l.Snapshots {
+			if s.Manifest == nil || s.Manifest.CopiedFrom == "" || wanted[s.Name()] {
+				continue
+			}
+			name, err := snapshot.ParseName(s.Manifest.CopiedFrom)
+			if err != nil || !wanted[name] {
+				continue
+			}
+			for _, origin := range l.Find(name) {
+				if m := origin.Manifest; m == nil || m.Digest.IsZero() || m.Digest == s.Manifest.Digest {
+					copies[s.Key] = name.String()
+				}
+			}
+		}
+	}
+	return copies
 }
 
 // known refuses to go by tags that cannot be read: what is excluded would pass for what is not.
@@ -247,7 +274,7 @@ func (q Request) leftSomething(after *catalog.Catalog, subjects []subject) error
 
 // change sets the tag of all versions, or writes the record.
 func (q Request) change(ctx context.Context, s subject) (Change, error) {
-	c := Change{Key: s.key.String(), Excluded: !q.Include}
+	c := Change{Key: s.key.String(), CopyOf: s.copyOf, Excluded: !q.Include}
 	if !q.Store.Capabilities().Tags {
 		if s.versions[0].Excluded == c.Excluded {
 			return c, nil

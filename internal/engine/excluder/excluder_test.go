@@ -2,6 +2,7 @@ package excluder_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -177,6 +178,45 @@ func (c collected) SetTag(ctx context.Context, v store.Version, key, value strin
 		c.Lose(gone)
 	}
 	return c.Memory.SetTag(ctx, v, key, value)
+}
+
+// An extension copies where a lock cannot be prolonged. A restore prefers the later name, so the bytes would be used all the same.
+func TestACopyGoesWithItsOrigin(t *testing.T) {
+	origin, copied, other, pretender := enginetest.FullName(40, 2880), enginetest.FullName(40, 5760), enginetest.FullName(40, 5761), enginetest.FullName(40, 5762)
+	for label, c := range map[string]struct {
+		name string
+		want []excluder.Change
+	}{
+		"the origin is named": {origin, []excluder.Change{{Key: prefix + "/v2/" + origin}, {Key: prefix + "/v2/" + copied, CopyOf: origin}}},
+		"the copy is named":   {copied, []excluder.Change{{Key: prefix + "/v2/" + copied}}},
+		"both are named":      {origin + " " + copied, []excluder.Change{{Key: prefix + "/v2/" + origin}, {Key: prefix + "/v2/" + copied}}},
+	} {
+		t.Run(label, func(t *testing.T) {
+			b := bucket(t, storetest.S3Like())
+			for name, is := range map[string]struct{ from, content string }{
+				origin: {"", origin}, copied: {origin, origin}, other: {enginetest.FullName(30, 1440), enginetest.FullName(30, 1440)}, pretender: {origin, "others"},
+			} {
+				if name != origin {
+					enginetest.Put(t, b, prefix+"/v2/"+name, []byte(is.content))
+				}
+				m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: name, Digest: sha256.Sum256([]byte(is.content)), Size: int64(len(is.content)), LastRevision: 40, CopiedFrom: is.from}
+				enginetest.Put(t, b, snapshot.SnapshotKey(prefix, enginetest.MustName(name)).Manifest().String(), m.Encode())
+			}
+			for _, include := range []bool{false, true} {
+				r, err := excluder.Run(t.Context(), excluder.Request{Store: b, Prefix: prefix, Names: names(t, strings.Fields(c.name)...), Include: include})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := slices.Clone(c.want)
+				for i := range want {
+					want[i].Excluded, want[i].Changed, want[i].Versions = !include, true, 1
+				}
+				if !slices.Equal(r.Changes, want) {
+					t.Errorf("include %t: %+v, want %+v", include, r.Changes, want)
+				}
+			}
+		})
+	}
 }
 
 func TestAnUnknownNameChangesNothing(t *testing.T) {
