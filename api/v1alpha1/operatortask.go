@@ -193,7 +193,8 @@ type ExcludeSnapshotsConfig struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches(r'\\p{Cc}')",message="must be one line of text without control characters"
 	// +optional
 	Reason *string `json:"reason,omitempty"`
-	// Excludes also the last chain of snapshots that can be restored from. Default: false, with which that is refused.
+	// Excludes also the last chain of snapshots that can be restored from, and the final snapshot of an Etcd that sleeps.
+	// Default: false, with which both are refused.
 	// +optional
 	LeaveNothing *bool `json:"leaveNothing,omitempty"`
 }

@@ -102,10 +102,13 @@ func TestDecide(t *testing.T) {
 		"a collector that is not named any more": {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(), CronJob: &batchv1.CronJob{}}, succeeded, "Collection", completed, "its sidecars delete what retention lets go", "", "remove"},
 		"a collector whose store goes":           {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(withCollector, withoutStore), CronJob: &batchv1.CronJob{}}, failed, "Collection", failedOp, "nothing is collected", "ERR_COLLECT_BACKUPS", "remove"},
 
-		"an exclusion begins":                          {Observed{Task: newTask(excludes), Etcd: newEtcd()}, progress, "Exclusion", goes, "the work has begun", "", ""},
-		"an exclusion of an Etcd that sleeps":          {Observed{Task: newTask(excludes), Etcd: newEtcd(asleep)}, progress, "Exclusion", goes, "the work has begun", "", ""},
-		"an exclusion without a store":                 {Observed{Task: newTask(excludes), Etcd: newEtcd(withoutStore)}, rejected, "Admit", failedOp, "", "ERR_BACKUP_NOT_ENABLED", ""},
-		"an exclusion of what is no snapshot":          {Observed{Task: newTask(excludes, func(t *task.Task) { t.Exclusion.Names[0] = "Full-1" }), Etcd: newEtcd()}, rejected, "Admit", failedOp, "spec.config.excludeSnapshots.names[0]", "ERR_SNAPSHOT_NAME", ""},
+		"an exclusion begins":                 {Observed{Task: newTask(excludes), Etcd: newEtcd()}, progress, "Exclusion", goes, "the work has begun", "", ""},
+		"an exclusion of an Etcd that sleeps": {Observed{Task: newTask(excludes), Etcd: newEtcd(asleep)}, progress, "Exclusion", goes, "the work has begun", "", ""},
+		"an exclusion without a store":        {Observed{Task: newTask(excludes), Etcd: newEtcd(withoutStore)}, rejected, "Admit", failedOp, "", "ERR_BACKUP_NOT_ENABLED", ""},
+		"an exclusion of what is no snapshot": {Observed{Task: newTask(excludes, func(t *task.Task) { t.Exclusion.Names[0] = "Full-1" }), Etcd: newEtcd()}, rejected, "Admit", failedOp, "spec.config.excludeSnapshots.names[0]", "ERR_SNAPSHOT_NAME", ""},
+		"an exclusion of the final snapshot": {Observed{Task: newTask(excludes), Etcd: newEtcd(asleep, func(e *druidv1alpha1.Etcd) {
+			e.Status.Hibernation = &druidv1alpha1.HibernationStatus{EtcdUID: e.UID, FinalSnapshot: &druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00009002-1565021494.zst"}}
+		})}, rejected, "Admit", failedOp, "wake it up first, or write leaveNothing: true", "ERR_FINAL_SNAPSHOT", ""},
 		"an exclusion of nothing":                      {Observed{Task: newTask(excludes, func(t *task.Task) { t.Exclusion = nil }), Etcd: newEtcd()}, rejected, "Admit", failedOp, `the type "ExcludeSnapshots"`, "ERR_TASK_TYPE", ""},
 		"an exclusion without credentials":             {Observed{Task: newTask(excludes), Etcd: newEtcd(), SecretFault: "the Secret excluder is not there"}, rejected, "Admit", failedOp, "the Secret excluder is not there, and make another task", "ERR_SECRET", ""},
 		"an exclusion behind a snapshot":               {Observed{Task: newTask(excludes), Etcd: newEtcd(), Others: []*task.Task{other("first", time.Second)}}, pending, "Admit", waits, "waits for the EtcdOpsTask first", "", ""},

@@ -7,6 +7,7 @@ package exclusion
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -23,7 +24,7 @@ func Type() task.Type {
 		Name:   druidv1alpha1.TaskExcludeSnapshots,
 		Step:   "Exclusion",
 		Same:   func(_, _ *task.Task) bool { return false },
-		Checks: []task.Check{task.HasStore, {Code: "ERR_SNAPSHOT_NAME", Fails: misnamed}},
+		Checks: []task.Check{task.HasStore, {Code: "ERR_SNAPSHOT_NAME", Fails: misnamed}, {Code: "ERR_FINAL_SNAPSHOT", Fails: final}},
 		Job: &task.Job{
 			Component: druidv1alpha1.ComponentExclusionJob, Secret: desired.ExclusionSecret, Limit: desired.ExclusionLimit,
 			Make: job, Done: done, Failed: failed,
@@ -41,6 +42,23 @@ func misnamed(t *task.Task, _ *druidv1alpha1.Etcd) string {
 	return ""
 }
 
+// final says that an Etcd would wake up with an older state, which nobody would be told of as long as any chain is left. One that is
+// damaged may go: an older state is kept in its place already.
+func final(t *task.Task, e *druidv1alpha1.Etcd) string {
+	h, x := e.Status.Hibernation, t.Exclusion
+	if h == nil || h.EtcdUID != e.UID || h.FinalSnapshot == nil || h.FinalSnapshot.Damaged != "" || is(x.Include) || is(x.LeaveNothing) {
+		return ""
+	}
+	if !slices.Contains(x.Names, druidv1alpha1.SnapshotName(h.FinalSnapshot.Name)) {
+		return ""
+	}
+	return fmt.Sprintf("%s is the final snapshot of the Etcd %s, which sleeps (status.hibernation.finalSnapshot): it would wake up with an older state, or from its volumes, and the lock of this one would not be prolonged any more; wake it up first, or write leaveNothing: true in another task",
+		h.FinalSnapshot.Name, e.Name)
+}
+
+// is tells whether a switch is on.
+func is(b *bool) bool { return b != nil && *b }
+
 func job(t *task.Task, p task.Place) *batchv1.Job {
 	return desired.ExclusionJob(desired.ExclusionInput{TaskInput: p.Input(t, task.Schedule{}), What: *t.Exclusion})
 }
@@ -51,7 +69,7 @@ func done(t *task.Task) string {
 		names = append(names, string(n))
 	}
 	what := "left out of restores: "
-	if include := t.Exclusion.Include; include != nil && *include {
+	if is(t.Exclusion.Include) {
 		what = "used by restores again: "
 	}
 	return what + strings.Join(names, ", ")

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/operatortask/task"
@@ -23,6 +25,40 @@ func TestANameThatNoSnapshotCanHaveIsFoundBeforeAnythingRuns(t *testing.T) {
 		got := misnamed(of(druidv1alpha1.ExcludeSnapshotsConfig{Names: []druidv1alpha1.SnapshotName{full, name}}), nil)
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// The newest backup of a cluster that sleeps is the only one with its last state, and while any chain is left the bucket does not
+// tell that it is needed.
+func TestTheFinalSnapshotOfAClusterThatSleepsIsExcludedOnlyWhenAsked(t *testing.T) {
+	sleeping := func(name string, change ...func(*druidv1alpha1.HibernationStatus)) *druidv1alpha1.Etcd {
+		h := &druidv1alpha1.HibernationStatus{EtcdUID: "etcd-uid", FinalSnapshot: &druidv1alpha1.FinalSnapshot{Name: name}}
+		for _, c := range change {
+			c(h)
+		}
+		e := &druidv1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: "main", UID: "etcd-uid"}}
+		e.Status.Hibernation = h
+		return e
+	}
+	names := []druidv1alpha1.SnapshotName{"Incr-00009003-00009120-1565021514.gz", full}
+	for phrase, c := range map[string]struct {
+		what    druidv1alpha1.ExcludeSnapshotsConfig
+		etcd    *druidv1alpha1.Etcd
+		refused bool
+	}{
+		"it is named":          {druidv1alpha1.ExcludeSnapshotsConfig{Names: names}, sleeping(string(full)), true},
+		"with leaveNothing":    {druidv1alpha1.ExcludeSnapshotsConfig{Names: names, LeaveNothing: new(true)}, sleeping(string(full)), false},
+		"without leaveNothing": {druidv1alpha1.ExcludeSnapshotsConfig{Names: names, LeaveNothing: new(false), Include: new(false)}, sleeping(string(full)), true},
+		"it is taken back":     {druidv1alpha1.ExcludeSnapshotsConfig{Names: names, Include: new(true)}, sleeping(string(full)), false},
+		"another is named":     {druidv1alpha1.ExcludeSnapshotsConfig{Names: names}, sleeping("Full-00000000-00009121-1565021600.zst"), false},
+		"it is damaged":        {druidv1alpha1.ExcludeSnapshotsConfig{Names: names}, sleeping(string(full), func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Damaged = "its digest differs" }), false},
+		"there is none":        {druidv1alpha1.ExcludeSnapshotsConfig{Names: names}, sleeping("", func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }), false},
+		"of another Etcd":      {druidv1alpha1.ExcludeSnapshotsConfig{Names: names}, sleeping(string(full), func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "former" }), false},
+		"nobody sleeps":        {druidv1alpha1.ExcludeSnapshotsConfig{Names: names}, &druidv1alpha1.Etcd{}, false},
+	} {
+		if got := final(of(c.what), c.etcd); strings.Contains(got, string(full)+" is the final snapshot of the Etcd main") != c.refused || (got == "") == c.refused {
+			t.Errorf("%s: %q, want it refused: %t", phrase, got, c.refused)
 		}
 	}
 }
