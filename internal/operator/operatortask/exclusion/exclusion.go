@@ -64,15 +64,20 @@ func job(t *task.Task, p task.Place) *batchv1.Job {
 }
 
 func done(t *task.Task) string {
-	names := make([]string, 0, len(t.Exclusion.Names))
-	for _, n := range t.Exclusion.Names {
+	const most = 5
+	var names []string
+	for _, n := range t.Exclusion.Names[:min(most, len(t.Exclusion.Names))] {
 		names = append(names, string(n))
+	}
+	others := ""
+	if n := len(t.Exclusion.Names) - most; n > 0 {
+		others = fmt.Sprintf(" and %d more", n)
 	}
 	what := "left out of restores: "
 	if is(t.Exclusion.Include) {
 		what = "used by restores again: "
 	}
-	return what + strings.Join(names, ", ")
+	return what + strings.Join(names, ", ") + others
 }
 
 func failed(exitCode int32) (code druidv1alpha1.ErrorCode, remedy string) {

@@ -75,6 +75,8 @@ func TestWhatWasDoneIsSaid(t *testing.T) {
 	for want, c := range map[string]druidv1alpha1.ExcludeSnapshotsConfig{
 		"left out of restores: " + string(full):              {Names: []druidv1alpha1.SnapshotName{full}},
 		"left out of restores: " + string(full) + ", Incr-1": {Names: []druidv1alpha1.SnapshotName{full, "Incr-1"}, Include: new(false)},
+		"left out of restores: 1, 2, 3, 4, 5":                {Names: []druidv1alpha1.SnapshotName{"1", "2", "3", "4", "5"}},
+		"left out of restores: 1, 2, 3, 4, 5 and 2 more":     {Names: []druidv1alpha1.SnapshotName{"1", "2", "3", "4", "5", "6", "7"}},
 		"used by restores again: " + string(full):            {Names: []druidv1alpha1.SnapshotName{full}, Include: new(true)},
 	} {
 		if got := done(of(c)); got != want {
