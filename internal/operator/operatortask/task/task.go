@@ -94,7 +94,7 @@ type Type struct {
 	// Same tells whether two unfinished tasks of the type may not be there together; nil: none may. Those of a type
 	// whose last word counts all wait for their turn.
 	Same func(a, b *Task) bool
-	// Checks are looked at until the task is begun. Turn are looked at only when its turn has come, as
+	// Checks are looked at until the task is begun, and again before its Job is made. Turn are looked at only when its turn has come, as
 	// they may hold by then.
 	Checks, Turn []Check
 
