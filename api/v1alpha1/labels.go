@@ -12,7 +12,7 @@ const (
 	LabelPartOf    = "app.kubernetes.io/part-of"    // the name of the Etcd
 	LabelName      = "app.kubernetes.io/name"       // the name of the object, as far as a label can hold it
 	LabelComponent = "app.kubernetes.io/component"  // what the object is for: see below
-	LabelOwnedBy   = "gardener.cloud/owned-by"      // of an EtcdMember: the name of its Etcd
+	LabelOwnedBy   = "gardener.cloud/owned-by"      // of an EtcdMember, and of the Job of an exclusion and its pods: the name of its Etcd
 )
 
 // Values of the label app.kubernetes.io/managed-by.

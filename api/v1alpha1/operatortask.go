@@ -176,7 +176,7 @@ type CollectBackupsConfig struct {
 // ExcludeSnapshotsConfig is which snapshots are left out of restores.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.include) || !self.include || !has(self.reason)",fieldPath=".reason",message="does not go with include: true, which tells nobody why; leave it out"
-// +kubebuilder:validation:XValidation:rule="!has(self.include) || !self.include || !has(self.leaveNothing)",fieldPath=".leaveNothing",message="does not go with include: true, after which there is more to restore from; leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.include) || !self.include || !has(self.leaveNothing) || !self.leaveNothing",fieldPath=".leaveNothing",message="does not go with include: true, after which there is more to restore from; leave it out"
 type ExcludeSnapshotsConfig struct {
 	// The names of the snapshots in the bucket, without their directory, as etcdbrctl list --all shows them.
 	// +kubebuilder:validation:MinItems=1
@@ -188,10 +188,13 @@ type ExcludeSnapshotsConfig struct {
 	// +optional
 	Include *bool `json:"include,omitempty"`
 	// Why, for people. Kept only in buckets without tags, where a small object tells that a snapshot is excluded.
+	// One line.
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="!self.matches(r'\\p{Cc}')",message="must be one line of text without control characters"
 	// +optional
 	Reason *string `json:"reason,omitempty"`
-	// Excludes also the last chain of snapshots that can be restored from. Default: false, with which that is refused.
+	// Excludes also the last chain of snapshots that can be restored from, and the final snapshot of an Etcd that sleeps.
+	// Default: false, with which both are refused.
 	// +optional
 	LeaveNothing *bool `json:"leaveNothing,omitempty"`
 }
@@ -199,7 +202,7 @@ type ExcludeSnapshotsConfig struct {
 // SnapshotName is the name of a snapshot in the bucket, without its directory.
 //
 // +kubebuilder:validation:MaxLength=253
-// +kubebuilder:validation:XValidation:rule="self.matches('^(Full|Incr)-[0-9]{8,19}-[0-9]{8,19}-[0-9]{1,19}([.][^./]+)?([.]final)?$')",message="must be the name of a snapshot without its directory, such as Full-00000000-00009002-1565021494.zst; etcdbrctl list --all shows the names"
+// +kubebuilder:validation:XValidation:rule="self.matches('^(Full|Incr)-[0-9]{8,19}-[0-9]{8,19}-[0-9]{1,19}([.][0-9A-Za-z]+)?([.]final)?$')",message="must be the name of a snapshot without its directory, such as Full-00000000-00009002-1565021494.zst; etcdbrctl list --all shows the names"
 type SnapshotName string
 
 // EtcdOperatorTaskStatus is how far a task is.

@@ -29,8 +29,9 @@ type SecretUse struct {
 	Field     string // such as spec.backup.store.secretRef
 }
 
-// The fields that name the Secrets of roles.
+// The fields that name the Secrets of a store and of its roles.
 const (
+	FieldStoreSecret     = "spec.backup.store.secretRef"
 	FieldCollectorSecret = "spec.backup.store.roles.collectorSecretRef"
 	FieldExtenderSecret  = "spec.backup.store.roles.extenderSecretRef"
 	FieldExcluderSecret  = "spec.backup.store.roles.excluderSecretRef"
@@ -47,6 +48,9 @@ func (e *Etcd) Secrets() []SecretUse {
 	}
 	return uses
 }
+
+// StoreSecret is the Secret of the store itself, which the sidecars have; false: none is named.
+func (e *Etcd) StoreSecret() (SecretUse, bool) { return e.secretOf(FieldStoreSecret) }
 
 // CollectorSecret is the Secret of who deletes backups; false: the sidecars do.
 func (e *Etcd) CollectorSecret() (SecretUse, bool) { return e.secretOf(FieldCollectorSecret) }

@@ -64,6 +64,7 @@ var exitTable = []struct {
 	{as[*restoreplan.LossError], exitRefused},
 	{is(datadir.ErrExists, datadir.ErrBusy, snapshotter.ErrOwned, copier.ErrForeign, copier.ErrConflict, collector.ErrNotOwner, excluder.ErrLeavesNothing, downgrader.ErrRefused), exitRefused},
 	{is(excluder.ErrUnknown), exitUsage},
+	{is(excluder.ErrLeftNothing), exitDamaged},
 	{is(copier.ErrVanished, copier.ErrNothing), exitDamaged},
 	{is(member.ErrDowngradeTarget, member.ErrDowngrading), exitRefused},
 	{is(member.ErrConfig, datadir.ErrMembership, datadir.ErrPlace), exitUsage},

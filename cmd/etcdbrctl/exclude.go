@@ -24,6 +24,8 @@ The tag x-etcd-snapshot-exclude=true says it, on a store without tags a small ob
 deleted, and include takes it back. restore, verify, compact and copy leave out what is excluded, and say so;
 --ignore-exclusions uses it all the same. What can be restored before and after is printed.
 
+Copies of a snapshot that extend-snapshot-immutability made go with it, and are told.
+
 The last chain that a lineage can be restored from is excluded only with --yes-leave-nothing.
 
 The original's restore believes the tag on S3 only where a delete marker hides the snapshot, too.`,
@@ -39,7 +41,7 @@ func (a *app) includeCommand() *cobra.Command {
 	return a.exclusionCommand(&cobra.Command{
 		Use:   "include NAME...",
 		Short: "Take back what exclude did",
-		Long:  "Take back what exclude did: restores use the snapshots again.",
+		Long:  "Take back what exclude did: restores use the snapshots again, and copies that extend-snapshot-immutability made of them.",
 		Example: `  etcdbrctl include --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main \
       Full-00000000-00009002-1565021494.zst`,
 	}, func(q *excluder.Request) { q.Include = true })
@@ -93,7 +95,11 @@ func exclusionTable(w io.Writer, r excluder.Report) error {
 		if !c.Changed {
 			by = "-"
 		}
-		rows = append(rows, []string{c.Key, state[c.Excluded], state[c.Excluded != c.Changed], by})
+		what := c.Key
+		if c.CopyOf != "" {
+			what += " (a copy of " + c.CopyOf + ")"
+		}
+		rows = append(rows, []string{what, state[c.Excluded], state[c.Excluded != c.Changed], by})
 	}
 	if err := columns(w, rows); err != nil {
 		return err

@@ -173,7 +173,7 @@ func TestOperatorsThatDieAfterEachStepTakeOneSnapshot(t *testing.T) {
 		}
 	})
 	s.work(t, "shop", "exclude", excluding)
-	m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", "exclude", "InProgress", "is at work"))
+	m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", "exclude", "InProgress", "the Job "))
 	tasks{s, "shop"}.pod(t, "exclude", exited(0, ""))
 	m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", "exclude", "Succeeded", "left out of restores"))
 	if made != 1 {

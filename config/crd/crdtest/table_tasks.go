@@ -70,6 +70,10 @@ func ofOperatorTasks() []Case {
 		task("an exclusion of what is a flag is refused", exclusion(`{excludeSnapshots: {names: [--yes-leave-nothing]}}`), "spec.config.excludeSnapshots.names[0]", "must be the name of a snapshot"),
 		task("an inclusion with a reason is refused", exclusion(`{excludeSnapshots: {names: [`+full+`], include: true, reason: mended}}`), "spec.config.excludeSnapshots.reason", "does not go with include: true"),
 		task("an inclusion that leaves nothing is refused", exclusion(`{excludeSnapshots: {names: [`+full+`], include: true, leaveNothing: true}}`), "spec.config.excludeSnapshots.leaveNothing", "does not go with include: true"),
+		task("an inclusion that says it does not leave nothing is taken", exclusion(`{excludeSnapshots: {names: [`+full+`], include: true, leaveNothing: false}}`), "", ""),
+		task("an exclusion of what names a variable is refused", exclusion(`{excludeSnapshots: {names: [Full-00000000-00009002-1565021494.$(HOME)]}}`), "spec.config.excludeSnapshots.names[0]", "must be the name of a snapshot"),
+		task("a reason of several lines is refused", exclusion(`{excludeSnapshots: {names: [`+full+`], reason: "the faulty\nrelease"}}`), "spec.config.excludeSnapshots.reason", "must be one line"),
+		task("a reason in any language is taken", exclusion(`{excludeSnapshots: {names: [`+full+`], reason: "fehlerhafte Übung №1"}}`), "", ""),
 		task("an extension with a collection's configuration is refused", extension(`{collectBackups: {}}`), "spec.config.collectBackups", "write type: CollectBackups"),
 
 		ops("the original's task without a configuration is refused", Set{"spec.config": nil}, "spec.config", "Required value"),

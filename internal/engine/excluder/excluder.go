@@ -19,10 +19,12 @@ import (
 	"druid.internal/druid/internal/store"
 )
 
-// The refusals.
+// The refusals, and what comes too late for one.
 var (
 	ErrUnknown       = errors.New("no such snapshot")
 	ErrLeavesNothing = errors.New("nothing could be restored any more")
+	// ErrLeftNothing: it was done, and what was to be left has gone meanwhile, as by a collection.
+	ErrLeftNothing = errors.New("nothing can be restored any more")
 )
 
 // Request says which snapshots to take out, or to put back.
@@ -41,6 +43,7 @@ type Request struct {
 // Change is what became of one snapshot.
 type Change struct {
 	Key      string `json:"key"`
+	CopyOf   string `json:"copyOf,omitempty"` // it was not named: it has the bytes of this one, and was made to be locked anew
 	Excluded bool   `json:"excluded"`
 	Changed  bool   `json:"changed"`            // false: it was so before
 	Versions int    `json:"versions,omitempty"` // tagged; 0 where a small object tells it
@@ -68,6 +71,7 @@ type Report struct {
 // subject is one key that is to change.
 type subject struct {
 	key      snapshot.Key
+	copyOf   string            // as in Change
 	versions []timeline.Object // contents, not markers
 	records  int64             // the highest number of its exclusion records
 }
@@ -98,8 +102,11 @@ func (q Request) run(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	if err := q.known(before, subjects); err != nil {
+		return Report{}, err
+	}
 	r := Report{Before: reaches(before.Timeline)}
-	if err := q.leavesSomething(before.Timeline, q.imagine(before.Listing, subjects)); err != nil {
+	if err := q.leavesSomething(before.Timeline, imagine(before.Listing, subjects, !q.Include)); err != nil {
 		return r, err
 	}
 	for _, s := range subjects {
@@ -114,30 +121,32 @@ func (q Request) run(ctx context.Context) (Report, error) {
 		return r, fmt.Errorf("all were changed, but reading the bucket again failed: %w", err)
 	}
 	r.After, r.Newest = reaches(after.Timeline), newestDiffers(before.Timeline, after.Timeline)
-	return r, q.confirm(after, subjects)
+	return r, errors.Join(q.leftSomething(after, subjects), q.known(after, subjects), q.confirm(after, subjects))
 }
 
 func (q Request) read(ctx context.Context) (*catalog.Catalog, error) {
 	return catalog.Read(ctx, q.Store, q.Prefix, catalog.Options{Tags: catalog.TagsOfAll})
 }
 
-// find looks the names up. A name can stand in several places, and all of them are meant.
+// find looks the names up. A name can stand in several places, and all of them are meant. So are copies that extensions
+// made, which have later names and are what a restore prefers.
 func find(c *catalog.Catalog, names []snapshot.Name) ([]subject, error) {
 	wanted := map[snapshot.Name]bool{}
 	for _, n := range names {
 		wanted[n] = true
 	}
+	copies := copiesOf(c.Timeline, wanted)
 	at := map[snapshot.Key]int{}
 	var found []subject
 	for _, o := range c.Listing.Objects {
-		if o.Key.Object != snapshot.SnapshotObject || o.Marker || !wanted[o.Key.Name] {
+		if o.Key.Object != snapshot.SnapshotObject || o.Marker || !wanted[o.Key.Name] && copies[o.Key] == "" {
 			continue
 		}
 		i, is := at[o.Key]
 		if !is {
 			i = len(found)
 			at[o.Key] = i
-			found = append(found, subject{key: o.Key})
+			found = append(found, subject{key: o.Key, copyOf: copies[o.Key]})
 		}
 		found[i].versions = append(found[i].versions, o)
 	}
@@ -160,8 +169,60 @@ func find(c *catalog.Catalog, names []snapshot.Name) ([]subject, error) {
 	return found, nil
 }
 
-// imagine is the timeline as it will be.
-func (q Request) imagine(l timeline.Listing, subjects []subject) timeline.Timeline {
+// copiesOf are the copies of wanted snapshots that are not wanted themselves, with the names of their origins. What only says that
+// it is one, with other bytes, is none: who writes backups shall not have others go with what is excluded.
+func copiesOf(t timeline.Timeline, wanted map[snapshot.Name]bool) map[snapshot.Key]string {
+	copies := map[snapshot.Key]string{}
+	for _, l := range t.Lineages {
+		for _, s := range l.Snapshots {
+			if s.Manifest == nil || s.Manifest.CopiedFrom == "" || wanted[s.Name()] {
+				continue
+			}
+			name, err := snapshot.ParseName(s.Manifest.CopiedFrom)
+			if err != nil || !wanted[name] {
+				continue
+			}
+			for _, origin := range l.Find(name) {
+				if m := origin.Manifest; m == nil || m.Digest.IsZero() || m.Digest == s.Manifest.Digest {
+					copies[s.Key] = name.String()
+				}
+			}
+		}
+	}
+	return copies
+}
+
+// known refuses to go by tags that cannot be read: what is excluded would pass for what is not.
+func (q Request) known(c *catalog.Catalog, subjects []subject) error {
+	if !q.Store.Capabilities().Tags {
+		return nil
+	}
+	var unknown []string
+	for _, s := range subjects {
+		for _, v := range s.versions {
+			if o, there := c.Objects.Find(v.Ref); there && o.Tags == nil {
+				unknown = append(unknown, v.Ref.String())
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the tags of %s cannot be read, so nobody knows whether it is excluded: %w; allow it (on S3 and OSS GetObjectTagging and GetObjectVersionTagging, on Azure blobs/tags/read or the letter t)",
+		some(unknown), store.ErrForbidden)
+}
+
+// some names a few of many.
+func some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// imagine is the timeline with the subjects excluded, or used.
+func imagine(l timeline.Listing, subjects []subject, excluded bool) timeline.Timeline {
 	meant := map[snapshot.Key]bool{}
 	for _, s := range subjects {
 		meant[s.key] = true
@@ -169,7 +230,7 @@ func (q Request) imagine(l timeline.Listing, subjects []subject) timeline.Timeli
 	objects := make([]timeline.Object, len(l.Objects))
 	for i, o := range l.Objects {
 		if meant[o.Key] && o.Key.Object == snapshot.SnapshotObject {
-			o.Excluded = !q.Include
+			o.Excluded = excluded
 		}
 		objects[i] = o
 	}
@@ -190,9 +251,30 @@ func (q Request) leavesSomething(before, after timeline.Timeline) error {
 	return nil
 }
 
+// leftSomething tells of lineages that nothing is left of but what is excluded now. Who deletes backups does so by what was not
+// excluded yet, and knows of no exclusion that is being made.
+func (q Request) leftSomething(after *catalog.Catalog, subjects []subject) error {
+	if q.LeaveNothing || q.Include {
+		return nil
+	}
+	var titles, keys []string
+	for _, l := range imagine(after.Listing, subjects, false).Lineages {
+		if now, _ := after.Timeline.Lineage(l.ID); len(l.Windows()) > 0 && len(now.Windows()) == 0 {
+			titles = append(titles, timeline.Title(l.ID))
+		}
+	}
+	if len(titles) == 0 {
+		return nil
+	}
+	for _, s := range subjects {
+		keys = append(keys, s.key.Name.String())
+	}
+	return fmt.Errorf("%w of %s: what was to be left is gone meanwhile; include takes it back: %s", ErrLeftNothing, some(titles), some(keys))
+}
+
 // change sets the tag of all versions, or writes the record.
 func (q Request) change(ctx context.Context, s subject) (Change, error) {
-	c := Change{Key: s.key.String(), Excluded: !q.Include}
+	c := Change{Key: s.key.String(), CopyOf: s.copyOf, Excluded: !q.Include}
 	if !q.Store.Capabilities().Tags {
 		if s.versions[0].Excluded == c.Excluded {
 			return c, nil
@@ -247,8 +329,8 @@ func (q Request) confirm(after *catalog.Catalog, subjects []subject) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the store accepted the change, and it is not there: %s; either tags may be written and not read, or somebody else changed them, or the store drops them",
-		strings.Join(wrong, ", "))
+	return fmt.Errorf("the store accepted the change, and it is not there: %s; either somebody else changed it, or the store drops it",
+		some(wrong))
 }
 
 func reaches(t timeline.Timeline) []Reach {

@@ -2,6 +2,7 @@ package excluder_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -124,6 +125,100 @@ func TestTheLastChainIsExcludedOnlyWhenAsked(t *testing.T) {
 	}
 }
 
+// A collection goes by what was listed before, and knows of no exclusion that is being made.
+func TestWhatIsLeftIsLookedForOnceMore(t *testing.T) {
+	old, middle, last := enginetest.FullName(10, 0), enginetest.FullName(30, 1440), enginetest.FullName(40, 2880)
+	for label, c := range map[string]struct {
+		gone         []string
+		leaveNothing bool
+		want         error
+	}{
+		"something is left": {[]string{old}, false, nil},
+		"nothing is left":   {[]string{old, middle}, false, excluder.ErrLeftNothing},
+		"that is allowed":   {[]string{old, middle}, true, nil},
+	} {
+		t.Run(label, func(t *testing.T) {
+			b := bucket(t, storetest.S3Like())
+			q := excluder.Request{Store: collected{b.Memory, c.gone}, Prefix: prefix, Names: names(t, last), LeaveNothing: c.leaveNothing}
+			r, err := excluder.Run(t.Context(), q)
+			if !errors.Is(err, c.want) || len(r.Changes) != 1 {
+				t.Fatalf("%+v, %v, want %v", r, err, c.want)
+			}
+			if c.want != nil && !strings.Contains(err.Error(), "of the unnamed lineage: what was to be left is gone meanwhile; include takes it back: "+last) {
+				t.Errorf("it says: %v", err)
+			}
+			if _, again := excluder.Run(t.Context(), q); !errors.Is(again, c.want) { // not less if it is tried again
+				t.Errorf("again: %v, want %v", again, c.want)
+			}
+			q.Include = true
+			if _, err := excluder.Run(t.Context(), q); err != nil {
+				t.Errorf("taken back: %v", err)
+			}
+		})
+	}
+}
+
+// collected is a bucket of which some goes while a tag is set.
+type collected struct {
+	*storetest.Memory
+	gone []string
+}
+
+func (c collected) SetTag(ctx context.Context, v store.Version, key, value string) error {
+	var all []store.Version
+	if err := c.List(ctx, prefix, func(o store.Object) error {
+		if slices.Contains(c.gone, o.Key[strings.LastIndex(o.Key, "/")+1:]) {
+			all = append(all, o.Version)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, gone := range all {
+		c.Lose(gone)
+	}
+	return c.Memory.SetTag(ctx, v, key, value)
+}
+
+// An extension copies where a lock cannot be prolonged. A restore prefers the later name, so the bytes would be used all the same.
+func TestACopyGoesWithItsOrigin(t *testing.T) {
+	origin, copied, other, pretender := enginetest.FullName(40, 2880), enginetest.FullName(40, 5760), enginetest.FullName(40, 5761), enginetest.FullName(40, 5762)
+	for label, c := range map[string]struct {
+		name string
+		want []excluder.Change
+	}{
+		"the origin is named": {origin, []excluder.Change{{Key: prefix + "/v2/" + origin}, {Key: prefix + "/v2/" + copied, CopyOf: origin}}},
+		"the copy is named":   {copied, []excluder.Change{{Key: prefix + "/v2/" + copied}}},
+		"both are named":      {origin + " " + copied, []excluder.Change{{Key: prefix + "/v2/" + origin}, {Key: prefix + "/v2/" + copied}}},
+	} {
+		t.Run(label, func(t *testing.T) {
+			b := bucket(t, storetest.S3Like())
+			for name, is := range map[string]struct{ from, content string }{
+				origin: {"", origin}, copied: {origin, origin}, other: {enginetest.FullName(30, 1440), enginetest.FullName(30, 1440)}, pretender: {origin, "others"},
+			} {
+				if name != origin {
+					enginetest.Put(t, b, prefix+"/v2/"+name, []byte(is.content))
+				}
+				m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: name, Digest: sha256.Sum256([]byte(is.content)), Size: int64(len(is.content)), LastRevision: 40, CopiedFrom: is.from}
+				enginetest.Put(t, b, snapshot.SnapshotKey(prefix, enginetest.MustName(name)).Manifest().String(), m.Encode())
+			}
+			for _, include := range []bool{false, true} {
+				r, err := excluder.Run(t.Context(), excluder.Request{Store: b, Prefix: prefix, Names: names(t, strings.Fields(c.name)...), Include: include})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := slices.Clone(c.want)
+				for i := range want {
+					want[i].Excluded, want[i].Changed, want[i].Versions = !include, true, 1
+				}
+				if !slices.Equal(r.Changes, want) {
+					t.Errorf("include %t: %+v, want %+v", include, r.Changes, want)
+				}
+			}
+		})
+	}
+}
+
 func TestAnUnknownNameChangesNothing(t *testing.T) {
 	b := bucket(t, storetest.S3Like())
 	all := windows(t, b, catalog.Options{})
@@ -159,6 +254,63 @@ func TestATagThatIsNotThereIsToldOf(t *testing.T) {
 type dropping struct{ *storetest.Memory }
 
 func (dropping) SetTag(context.Context, store.Version, string, string) error { return nil }
+
+// Unknown is not the same as not excluded: include would skip it, and say that it is used.
+func TestTagsThatCannotBeReadAreAnErrorThatNamesTheRight(t *testing.T) {
+	full := enginetest.FullName(40, 2880)
+	for label, c := range map[string]struct{ include, later bool }{
+		"exclude": {false, false}, "include": {true, false}, "include, and later they cannot": {true, true},
+	} {
+		t.Run(label, func(t *testing.T) {
+			b := bucket(t, storetest.S3Like())
+			q := excluder.Request{Store: b, Prefix: prefix, Names: names(t, full)}
+			if _, err := excluder.Run(t.Context(), q); c.include && err != nil {
+				t.Fatal(err)
+			}
+			told := c.later
+			q.Store, q.Include = secretive{b.Memory, &told}, c.include
+			r, err := excluder.Run(t.Context(), q)
+			if !errors.Is(err, store.ErrForbidden) || !strings.Contains(err.Error(), "GetObjectVersionTagging") || !strings.Contains(err.Error(), full) {
+				t.Errorf("%v", err)
+			}
+			if (len(r.Changes) > 0) != c.later {
+				t.Errorf("it changed %+v", r.Changes)
+			}
+		})
+	}
+}
+
+// secretive tells tags until one is set, or never.
+type secretive struct {
+	*storetest.Memory
+	tells *bool
+}
+
+func (s secretive) Stat(ctx context.Context, v store.Version) (store.Object, error) {
+	o, err := s.Memory.Stat(ctx, v)
+	if !*s.tells {
+		o.Tags = nil
+	}
+	return o, err
+}
+
+func (s secretive) SetTag(ctx context.Context, v store.Version, key, value string) error {
+	*s.tells = false
+	return s.Memory.SetTag(ctx, v, key, value)
+}
+
+func TestManyKeysAreNamedByTheFirst(t *testing.T) {
+	b := bucket(t, storetest.S3Like())
+	var all []string
+	for i := range 8 {
+		all = append(all, enginetest.FullName(50+i, 3000))
+		fill(b, all[i])
+	}
+	q := excluder.Request{Store: dropping{b.Memory}, Prefix: prefix, Names: names(t, all...)}
+	if _, err := excluder.Run(t.Context(), q); err == nil || !strings.Contains(err.Error(), " and 3 more") || strings.Contains(err.Error(), all[5]) {
+		t.Errorf("%v", err)
+	}
+}
 
 // Wherever it fails, running it again ends it.
 func TestItIsGoneOnWithAfterAnyFailure(t *testing.T) {

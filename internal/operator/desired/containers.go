@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"strings"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -126,7 +127,7 @@ func giveAway(name, image string, mount corev1.VolumeMount) corev1.Container {
 		Image:           image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/usr/local/bin/etcdbrctl"},
-		Args:            []string{"own", fmt.Sprintf("--user=%d", user), fmt.Sprintf("--group=%d", user), mount.MountPath},
+		Args:            []string{"own", fmt.Sprintf("--user=%d", user), fmt.Sprintf("--group=%d", user), literal([]string{mount.MountPath})[0]},
 		VolumeMounts:    []corev1.VolumeMount{mount},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsUser: &root, RunAsGroup: &root, RunAsNonRoot: &nonRoot,
@@ -134,6 +135,16 @@ func giveAway(name, image string, mount corev1.VolumeMount) corev1.Container {
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}},
 		},
 	}
+}
+
+// literal has a program get arguments as they are. Kubernetes puts a variable of the container in the place of $(NAME),
+// which may be one with a credential, and the program may repeat what it got.
+func literal(args []string) []string {
+	all := make([]string, 0, len(args))
+	for _, a := range args {
+		all = append(all, strings.ReplaceAll(a, "$", "$$"))
+	}
+	return all
 }
 
 func httpGet(path string, port int32, scheme corev1.URIScheme) corev1.ProbeHandler {

@@ -118,7 +118,7 @@ func copyContainer(t *druidv1alpha1.EtcdCopyBackupsTask, image string) corev1.Co
 		Image:           image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/usr/local/bin/etcdbrctl"},
-		Args:            args,
+		Args:            literal(args),
 		Env:             []corev1.EnvVar{{Name: "HOME", Value: home}},
 		SecurityContext: containerSecurity(),
 		// The operator repeats the error of an attempt that failed.

@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"time"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,15 +14,28 @@ import (
 const (
 	ExitUsage   = 2 // also a name that no snapshot has
 	ExitRefused = 3 // it could lose data
+	ExitDamaged = 4 // of an exclusion: it was done, and nothing is left to restore from
 )
 
-// exclusionLimit is how long an exclusion may last, in seconds: it reads names and tags alone.
-const exclusionLimit = 3600
+// ExclusionLimit is how long an exclusion may last: it reads names and tags alone.
+const ExclusionLimit = time.Hour
 
 // ExclusionInput is everything that a Job depends on which leaves snapshots out of restores.
 type ExclusionInput struct {
 	TaskInput
 	What druidv1alpha1.ExcludeSnapshotsConfig
+}
+
+// ExclusionSecret is what an exclusion has credentials from: the excluder's, or else that of the members; false: the identity of
+// the pod counts, or the store is a directory.
+func ExclusionSecret(e *druidv1alpha1.Etcd) (druidv1alpha1.SecretUse, bool) {
+	if use, named := e.ExcluderSecret(); named {
+		return use, true
+	}
+	if isLocal(e) {
+		return druidv1alpha1.SecretUse{}, false
+	}
+	return e.StoreSecret()
 }
 
 // ExclusionJob leaves snapshots out of restores, or takes that back, once. Its pods stay when they have failed, for what
@@ -44,13 +59,14 @@ func ExclusionJob(in ExclusionInput) *batchv1.Job {
 		run.args = append(run.args, string(n))
 	}
 	labels := in.Task.OnceLabels(run.component)
-	spec, limit := taskJobSpec(in.TaskInput, run, labels), int64(exclusionLimit)
+	labels[druidv1alpha1.LabelOwnedBy] = in.Etcd.Name // one is found when its task is gone
+	spec, limit := taskJobSpec(in.TaskInput, run, labels), int64(ExclusionLimit/time.Second)
 	spec.ActiveDeadlineSeconds = &limit
 	spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionFailJob,
 		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-			ContainerName: &run.verb, Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{ExitUsage, ExitRefused},
+			ContainerName: &run.verb, Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{ExitUsage, ExitRefused, ExitDamaged},
 		},
 	}}}
 	return &batchv1.Job{

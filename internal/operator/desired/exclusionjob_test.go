@@ -21,8 +21,19 @@ func TestAnExclusionHasTheCredentialsOfTheExcluderOrElseTheMembers(t *testing.T)
 		s := storeSpec("aws", "bucket", "p", "backup")
 		s.Roles = c.roles
 		pod := ExclusionJob(ExclusionInput{TaskInput: TaskInput{Etcd: stored(s), Task: &druidv1alpha1.EtcdOperatorTask{}}}).Spec.Template.Spec
-		if got := pod.Volumes[1].Secret.SecretName; got != c.want {
-			t.Errorf("%s: the Secret %s, want %s", phrase, got, c.want)
+		use, named := ExclusionSecret(stored(s))
+		if got := pod.Volumes[1].Secret.SecretName; got != c.want || !named || use.Name != c.want {
+			t.Errorf("%s: the Secret %s, told as %s, want %s", phrase, got, use.Name, c.want)
+		}
+	}
+}
+
+func TestAnExclusionNeedsNoSecretWhereAnotherIdentityCounts(t *testing.T) {
+	for phrase, s := range map[string]druidv1alpha1.StoreSpec{
+		"the identity of the pod": storeSpec("aws", "bucket", "p", ""), "a directory": storeSpec("local", "", "p", "ignored"),
+	} {
+		if use, named := ExclusionSecret(stored(s)); named {
+			t.Errorf("%s: the Secret %s", phrase, use.Name)
 		}
 	}
 }

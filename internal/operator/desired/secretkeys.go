@@ -71,7 +71,7 @@ func withoutIdentity(s *druidv1alpha1.StoreSpec, secret *corev1.Secret) bool {
 // Lacks are the keys that the Secret of a field of an Etcd must have and has not, or has empty.
 func Lacks(e *druidv1alpha1.Etcd, field string, secret *corev1.Secret) []string {
 	switch field {
-	case "spec.backup.store.secretRef", druidv1alpha1.FieldCollectorSecret, druidv1alpha1.FieldExtenderSecret, druidv1alpha1.FieldExcluderSecret:
+	case druidv1alpha1.FieldStoreSecret, druidv1alpha1.FieldCollectorSecret, druidv1alpha1.FieldExtenderSecret, druidv1alpha1.FieldExcluderSecret:
 		return StoreLacks(e.Spec.Backup.Store, secret)
 	}
 	section, kind := field[:strings.LastIndex(field, ".")], field[strings.LastIndex(field, ".")+1:]

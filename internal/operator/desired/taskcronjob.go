@@ -94,7 +94,7 @@ func taskJobSpec(in TaskInput, run taskRun, labels map[string]string) batchv1.Jo
 		Image:                    in.Images.Sidecar,
 		ImagePullPolicy:          corev1.PullIfNotPresent,
 		Command:                  []string{"/usr/local/bin/etcdbrctl"},
-		Args:                     append(args, run.args...),
+		Args:                     literal(append(args, run.args...)),
 		Env:                      []corev1.EnvVar{{Name: "HOME", Value: home}},
 		SecurityContext:          containerSecurity(),
 		VolumeMounts:             []corev1.VolumeMount{{Name: run.scratch, MountPath: scratchDir}},

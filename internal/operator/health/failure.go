@@ -25,8 +25,13 @@ func LastFailure(pods []corev1.Pod) (said string, exitCode int32) {
 	return "", 0
 }
 
-// lastLine is the last line of a log, which is the program's error.
+// lastLine is the error that a program ended with, the last line that says it is one, or else the last line of the log.
 func lastLine(log string) string {
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(log, "")), "\n")
-	return strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "Error: ")
+	for _, line := range slices.Backward(lines) {
+		if said, is := strings.CutPrefix(strings.TrimSpace(line), "Error: "); is {
+			return said
+		}
+	}
+	return strings.TrimSpace(lines[len(lines)-1])
 }

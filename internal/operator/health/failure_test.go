@@ -22,11 +22,13 @@ func TestTheLastFailureIsThatOfTheNewestPodThatFailed(t *testing.T) {
 		said     string
 		exitCode int32
 	}{
-		"no pods":          {nil, "", 0},
-		"done":             {[]corev1.Pod{pod(0, 0, "bye")}, "", 0},
-		"two attempts":     {[]corev1.Pod{pod(time.Hour, 5, "Error: no route"), pod(time.Minute, 3, "a table\nError: refused\n")}, "refused", 3},
-		"without a log":    {[]corev1.Pod{pod(0, 137, "")}, "container exclude: it ended, exit code 137", 137},
-		"the next is done": {[]corev1.Pod{pod(time.Hour, 5, "Error: no route"), pod(time.Minute, 0, "")}, "no route", 5},
+		"no pods":           {nil, "", 0},
+		"done":              {[]corev1.Pod{pod(0, 0, "bye")}, "", 0},
+		"two attempts":      {[]corev1.Pod{pod(time.Hour, 5, "Error: no route"), pod(time.Minute, 3, "a table\nError: refused\n")}, "refused", 3},
+		"something follows": {[]corev1.Pod{pod(0, 5, "Error: a warning\nError: no route\nlevel=INFO msg=bye\n")}, "no route", 5},
+		"no error in it":    {[]corev1.Pod{pod(0, 2, "panic: no\ngoroutine 1\n")}, "goroutine 1", 2},
+		"without a log":     {[]corev1.Pod{pod(0, 137, "")}, "container exclude: it ended, exit code 137", 137},
+		"the next is done":  {[]corev1.Pod{pod(time.Hour, 5, "Error: no route"), pod(time.Minute, 0, "")}, "no route", 5},
 	} {
 		if said, exitCode := LastFailure(c.pods); said != c.said || exitCode != c.exitCode {
 			t.Errorf("%s: %q, %d, want %q, %d", phrase, said, exitCode, c.said, c.exitCode)

@@ -75,7 +75,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	if row.Standing != nil {
 		return stand(o, row, s)
 	}
-	if o.SecretFault != "" && !slices.ContainsFunc(o.JobPods, active) { // others wait for this one
+	if o.SecretFault != "" && o.Job == nil && !slices.ContainsFunc(o.JobPods, active) { // others wait for this one
 		return stop(o, row, begun, codeSecret, o.SecretFault+", and make another task"), nil
 	}
 	if !begun {
@@ -85,7 +85,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		}, nil
 	}
 	if row.Job != nil {
-		return run(o, row, s), nil
+		return run(o, row, s, now), nil
 	}
 	return work(o, row, s, now), nil
 }
@@ -215,13 +215,24 @@ func work(o *Observed, row task.Type, s Settings, now time.Time) Plan {
 }
 
 // run is how a task goes on that a Job does and that was begun.
-func run(o *Observed, row task.Type, s Settings) Plan {
+func run(o *Observed, row task.Type, s Settings, now time.Time) Plan {
 	p := Plan{State: druidv1alpha1.TaskInProgress, Step: row.Step, StepState: druidv1alpha1.OperationInProgress, Again: s.Again}
 	job := o.Job
+	late := now.Sub(o.Task.Status.Initiated) >= row.Job.Limit
 	if job == nil {
+		if late { // others wait for this one
+			return tooLate(o, row)
+		}
 		if slices.ContainsFunc(o.JobPods, active) {
 			p.Reason = "somebody deleted the Job; it is made anew when its pods are gone"
 			return p
+		}
+		if o.Unended != "" { // what it does last would hold
+			p.Reason = fmt.Sprintf("waits for %s, which has not ended", o.Unended)
+			return p
+		}
+		if code, why := failing(row.Checks, o.Task, o.Etcd); why != "" { // they held when the task was begun
+			return stop(o, row, true, code, why)
 		}
 		made := row.Job.Make(o.Task, task.Place{Etcd: o.Etcd, Images: s.Images, HostPath: s.HostPath})
 		p.Make, p.Reason = made, fmt.Sprintf("the Job %s is at work", made.Name)
@@ -229,27 +240,96 @@ func run(o *Observed, row task.Type, s Settings) Plan {
 	}
 	said, exitCode := health.LastFailure(o.JobPods)
 	code, remedy := row.Job.Failed(exitCode)
-	switch how := finished(job); {
+	how := finished(job)
+	switch ends := condition(job, batchv1.JobFailureTarget); {
 	case how != nil && how.Type == batchv1.JobComplete:
 		p.State, p.StepState, p.Again = druidv1alpha1.TaskSucceeded, druidv1alpha1.OperationCompleted, 0
 		p.Reason = fmt.Sprintf("%s (kubectl logs job/%s says more)", row.Job.Done(o.Task), job.Name)
 	case how != nil:
 		p.State, p.StepState, p.Error, p.Again = druidv1alpha1.TaskFailed, druidv1alpha1.OperationFailed, code, 0
-		said = cmp.Or(said, fmt.Sprintf("%s: %s", how.Reason, strings.TrimSpace(how.Message)))
-		p.Reason = fmt.Sprintf("the Job %s failed: %s; %s", job.Name, said, remedy)
+		p.Reason = fmt.Sprintf("the Job %s failed: %s; %s", job.Name, cmp.Or(said, told(how)), remedy)
+	case ends != nil:
+		p.Error, p.Reason = code, fmt.Sprintf("the Job %s is ending: %s%s", job.Name, cmp.Or(said, told(ends)), unended(o.JobPods))
+	case late && (job.DeletionTimestamp != nil || suspended(job)):
+		return tooLate(o, row)
 	case job.DeletionTimestamp != nil:
 		p.Reason = fmt.Sprintf("the Job %s is being deleted; it is made anew when it is gone", job.Name)
+	case suspended(job):
+		p.Reason = fmt.Sprintf(`the Job %[1]s is suspended: kubectl patch job/%[1]s -p '{"spec":{"suspend":false}}' has it begin`, job.Name)
 	case said != "":
 		p.Error, p.Reason = code, fmt.Sprintf("an attempt of the Job %s failed, and another one follows: %s", job.Name, said)
+	case o.SecretFault != "":
+		p.Error, p.Reason = codeSecret, fmt.Sprintf("the Job %s does not begin: %s", job.Name, o.SecretFault)
 	default:
 		p.Reason = fmt.Sprintf("the Job %s is at work", job.Name)
-		for i := range o.JobPods {
-			if _, why := health.PodHindered(&o.JobPods[i]); why != "" {
-				p.Reason = fmt.Sprintf("the Job %s does not begin: %s", job.Name, why)
-			}
+		if hindrance := idle(job, o.JobPods, now); hindrance != "" {
+			p.Reason = fmt.Sprintf("the Job %s does not begin: %s", job.Name, hindrance)
 		}
 	}
 	return p
+}
+
+// tooLate gives a task up that no Job is at work for, so that the others get on.
+func tooLate(o *Observed, row task.Type) Plan {
+	said := fmt.Sprintf("it was not done within %s", row.Job.Limit)
+	if n := len(o.Task.Status.Errors); n > 0 {
+		said += "; the last error: " + o.Task.Status.Errors[n-1].Description
+	} else if r := o.Task.Status.Reason; r != "" {
+		said += "; at last: " + r
+	}
+	return stop(o, row, true, codeTimeout, said+"; make another task")
+}
+
+// patience is how long no container of a Job needs to run before that is told.
+const patience = time.Minute
+
+// idle says what keeps the pods of a Job from work; "": nothing, or nothing yet.
+func idle(job *batchv1.Job, pods []corev1.Pod, now time.Time) string {
+	for i := range pods {
+		if _, why := health.PodHindered(&pods[i]); why != "" {
+			return why
+		}
+	}
+	since := job.CreationTimestamp.Time
+	if start := job.Status.StartTime; start != nil { // later, if it was suspended
+		since = start.Time
+	}
+	if now.Sub(since) < patience || slices.ContainsFunc(pods, ran) {
+		return ""
+	}
+	look := "job/" + job.Name
+	if i := slices.IndexFunc(pods, active); i >= 0 {
+		look = "pod/" + pods[i].Name
+	}
+	return fmt.Sprintf("no container of it has run since %s; kubectl describe %s says why", since.UTC().Format(time.RFC3339), look)
+}
+
+// unended says what to do about a pod of a Job that is ending.
+func unended(pods []corev1.Pod) string {
+	i := slices.IndexFunc(pods, active)
+	if i < 0 {
+		return ""
+	}
+	name := pods[i].Name
+	return fmt.Sprintf("; its pod %s has not ended, and is waited for: kubectl describe pod/%s says why; if its node is gone for good, kubectl delete pod/%s --force", name, name, name)
+}
+
+// suspended: somebody has the Job wait.
+func suspended(j *batchv1.Job) bool { return j.Spec.Suspend != nil && *j.Spec.Suspend }
+
+// told is a condition in words.
+func told(c *batchv1.JobCondition) string {
+	return fmt.Sprintf("%s: %s", c.Reason, strings.TrimSpace(c.Message))
+}
+
+// ran: a container of the pod runs, or did.
+func ran(p corev1.Pod) bool {
+	if p.Status.Phase != "" && p.Status.Phase != corev1.PodPending {
+		return true
+	}
+	return slices.ContainsFunc(p.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
+	})
 }
 
 // active: a container of the pod may run.
@@ -335,9 +415,15 @@ func runs(jobs []batchv1.Job) (running, last *batchv1.Job, how *batchv1.JobCondi
 	return running, last, how
 }
 
+// finished is how a Job ended; nil: it has not.
 func finished(j *batchv1.Job) *batchv1.JobCondition {
+	return condition(j, batchv1.JobComplete, batchv1.JobFailed)
+}
+
+// condition is one of these that a Job has; nil: none.
+func condition(j *batchv1.Job, of ...batchv1.JobConditionType) *batchv1.JobCondition {
 	for i := range j.Status.Conditions {
-		if c := &j.Status.Conditions[i]; (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+		if c := &j.Status.Conditions[i]; slices.Contains(of, c.Type) && c.Status == corev1.ConditionTrue {
 			return c
 		}
 	}

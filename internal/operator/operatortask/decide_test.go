@@ -31,6 +31,17 @@ func TestDecide(t *testing.T) {
 	exit := func(code int32, log string) corev1.ContainerStateTerminated {
 		return corev1.ContainerStateTerminated{ExitCode: code, Message: log}
 	}
+	old := func(j *batchv1.Job) *batchv1.Job {
+		j.CreationTimestamp = metav1.NewTime(testNow.Add(-time.Minute))
+		return j
+	}
+	suspended := func(j *batchv1.Job) *batchv1.Job { j.Spec.Suspend = ptr(true); return j }
+	resumed := func(j *batchv1.Job) *batchv1.Job { j.Status.StartTime = ptr(metav1.NewTime(testNow)); return j }
+	named := func(p corev1.Pod, phase corev1.PodPhase) []corev1.Pod {
+		p.Name, p.Status.Phase = "now-1-x", phase
+		return []corev1.Pod{p}
+	}
+	initialized := corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
 	unschedulable := corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no room"}}}}
 	const (
 		pending, progress   = druidv1alpha1.TaskPending, druidv1alpha1.TaskInProgress
@@ -91,24 +102,43 @@ func TestDecide(t *testing.T) {
 		"a collector that is not named any more": {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(), CronJob: &batchv1.CronJob{}}, succeeded, "Collection", completed, "its sidecars delete what retention lets go", "", "remove"},
 		"a collector whose store goes":           {Observed{Task: newTask(collects, begun(time.Hour)), Etcd: newEtcd(withCollector, withoutStore), CronJob: &batchv1.CronJob{}}, failed, "Collection", failedOp, "nothing is collected", "ERR_COLLECT_BACKUPS", "remove"},
 
-		"an exclusion begins":                          {Observed{Task: newTask(excludes), Etcd: newEtcd()}, progress, "Exclusion", goes, "the work has begun", "", ""},
-		"an exclusion of an Etcd that sleeps":          {Observed{Task: newTask(excludes), Etcd: newEtcd(asleep)}, progress, "Exclusion", goes, "the work has begun", "", ""},
-		"an exclusion without a store":                 {Observed{Task: newTask(excludes), Etcd: newEtcd(withoutStore)}, rejected, "Admit", failedOp, "", "ERR_BACKUP_NOT_ENABLED", ""},
-		"an exclusion of what is no snapshot":          {Observed{Task: newTask(excludes, func(t *task.Task) { t.Exclusion.Names[0] = "Full-1" }), Etcd: newEtcd()}, rejected, "Admit", failedOp, "spec.config.excludeSnapshots.names[0]", "ERR_SNAPSHOT_NAME", ""},
+		"an exclusion begins":                 {Observed{Task: newTask(excludes), Etcd: newEtcd()}, progress, "Exclusion", goes, "the work has begun", "", ""},
+		"an exclusion of an Etcd that sleeps": {Observed{Task: newTask(excludes), Etcd: newEtcd(asleep)}, progress, "Exclusion", goes, "the work has begun", "", ""},
+		"an exclusion without a store":        {Observed{Task: newTask(excludes), Etcd: newEtcd(withoutStore)}, rejected, "Admit", failedOp, "", "ERR_BACKUP_NOT_ENABLED", ""},
+		"an exclusion of what is no snapshot": {Observed{Task: newTask(excludes, func(t *task.Task) { t.Exclusion.Names[0] = "Full-1" }), Etcd: newEtcd()}, rejected, "Admit", failedOp, "spec.config.excludeSnapshots.names[0]", "ERR_SNAPSHOT_NAME", ""},
+		"an exclusion of the final snapshot": {Observed{Task: newTask(excludes), Etcd: newEtcd(asleep, func(e *druidv1alpha1.Etcd) {
+			e.Status.Hibernation = &druidv1alpha1.HibernationStatus{EtcdUID: e.UID, FinalSnapshot: &druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00009002-1565021494.zst"}}
+		})}, rejected, "Admit", failedOp, "wake it up first, or write leaveNothing: true", "ERR_FINAL_SNAPSHOT", ""},
 		"an exclusion of nothing":                      {Observed{Task: newTask(excludes, func(t *task.Task) { t.Exclusion = nil }), Etcd: newEtcd()}, rejected, "Admit", failedOp, `the type "ExcludeSnapshots"`, "ERR_TASK_TYPE", ""},
 		"an exclusion without credentials":             {Observed{Task: newTask(excludes), Etcd: newEtcd(), SecretFault: "the Secret excluder is not there"}, rejected, "Admit", failedOp, "the Secret excluder is not there, and make another task", "ERR_SECRET", ""},
 		"an exclusion behind a snapshot":               {Observed{Task: newTask(excludes), Etcd: newEtcd(), Others: []*task.Task{other("first", time.Second)}}, pending, "Admit", waits, "waits for the EtcdOpsTask first", "", ""},
 		"a snapshot behind an exclusion":               {Observed{Task: newTask(), Etcd: newEtcd(), Others: []*task.Task{other("first", time.Second, excludes)}}, pending, "Admit", waits, "waits for the EtcdOpsTask first", "", ""},
 		"an exclusion behind the same":                 {Observed{Task: newTask(excludes), Etcd: newEtcd(), Others: []*task.Task{other("first", time.Second, excludes)}}, pending, "Admit", waits, "waits for the EtcdOpsTask first", "", ""},
 		"an exclusion that was begun":                  {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd()}, progress, "Exclusion", goes, "is at work", "", "make"},
+		"one that was begun, and its store goes":       {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(withoutStore)}, failed, "Exclusion", failedOp, "configure spec.backup.store, and make another task", "ERR_BACKUP_NOT_ENABLED", ""},
+		"its Job is at work, and its store goes":       {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(withoutStore), Job: once("")}, progress, "Exclusion", goes, "the Job now-1 is at work", "", ""},
 		"one that was begun, and its credentials go":   {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), SecretFault: "the Secret excluder is not there"}, failed, "Exclusion", failedOp, "make another task", "ERR_SECRET", ""},
 		"its Job is at work":                           {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once("")}, progress, "Exclusion", goes, "the Job now-1 is at work", "", ""},
 		"its pod cannot begin":                         {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(""), JobPods: []corev1.Pod{unschedulable}}, progress, "Exclusion", goes, "the Job now-1 does not begin: its pod cannot be scheduled (no room)", "", ""},
+		"its Job is suspended":                         {Observed{Task: newTask(excludes, begun(59*time.Minute)), Etcd: newEtcd(), Job: suspended(old(once("")))}, progress, "Exclusion", goes, `the Job now-1 is suspended: kubectl patch job/now-1 -p '{"spec":{"suspend":false}}' has it begin`, "", ""},
+		"its Job is suspended for too long":            {Observed{Task: newTask(excludes, begun(time.Hour), saying("the Job is suspended")), Etcd: newEtcd(), Job: suspended(once(""))}, failed, "Exclusion", failedOp, "it was not done within 1h0m0s; at last: the Job is suspended; make another task", "ERR_TIMEOUT", "remove"},
+		"its Job goes for too long":                    {Observed{Task: newTask(excludes, begun(time.Hour)), Etcd: newEtcd(), Job: deleted(once(""))}, failed, "Exclusion", failedOp, "it was not done within 1h0m0s", "ERR_TIMEOUT", "remove"},
+		"its Job cannot be made for too long":          {Observed{Task: newTask(excludes, begun(time.Hour), erring("quota exceeded")), Etcd: newEtcd()}, failed, "Exclusion", failedOp, "it was not done within 1h0m0s; the last error: quota exceeded; make another task", "ERR_TIMEOUT", ""},
+		"its Job is at work for long":                  {Observed{Task: newTask(excludes, begun(2*time.Hour)), Etcd: newEtcd(), Job: old(once("")), JobPods: named(corev1.Pod{}, corev1.PodRunning)}, progress, "Exclusion", goes, "the Job now-1 is at work", "", ""},
+		"its Job gets no pod":                          {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: old(once(""))}, progress, "Exclusion", goes, "the Job now-1 does not begin: no container of it has run since 2026-06-01T02:59:00Z; kubectl describe job/now-1 says why", "", ""},
+		"its Job has just been resumed":                {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: resumed(old(once("")))}, progress, "Exclusion", goes, "the Job now-1 is at work", "", ""},
+		"its pod is made and no more":                  {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: old(once("")), JobPods: named(corev1.Pod{}, corev1.PodPending)}, progress, "Exclusion", goes, "no container of it has run since 2026-06-01T02:59:00Z; kubectl describe pod/now-1-x says why", "", ""},
+		"its pod is being prepared":                    {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: old(once("")), JobPods: named(initialized, corev1.PodPending)}, progress, "Exclusion", goes, "the Job now-1 is at work", "", ""},
+		"its pod lacks its credentials":                {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(""), SecretFault: "the Secret excluder is not there", JobPods: named(corev1.Pod{}, corev1.PodPending)}, progress, "Exclusion", goes, "the Job now-1 does not begin: the Secret excluder is not there", "ERR_SECRET", ""},
+		"its Job lacks its credentials":                {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(""), SecretFault: "the Secret excluder is not there"}, progress, "Exclusion", goes, "the Job now-1 does not begin: the Secret excluder is not there", "ERR_SECRET", ""},
+		"its Job is ending":                            {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobFailureTarget), JobPods: pods(exit(3, "Error: refused"))}, progress, "Exclusion", goes, "the Job now-1 is ending: refused", "ERR_LEAVES_NOTHING", ""},
+		"its Job is ending, and its pod does not":      {Observed{Task: newTask(excludes, begun(2*time.Hour)), Etcd: newEtcd(), Job: once(batchv1.JobFailureTarget), JobPods: named(corev1.Pod{}, corev1.PodRunning)}, progress, "Exclusion", goes, "the Job now-1 is ending: DeadlineExceeded: too long; its pod now-1-x has not ended, and is waited for: kubectl describe pod/now-1-x says why", "ERR_EXCLUDE_SNAPSHOTS", ""},
+		"the pod of a task that is gone is at work":    {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Unended: "the pod former-x of the task former"}, progress, "Exclusion", goes, "waits for the pod former-x of the task former, which has not ended", "", ""},
 		"an attempt of its Job fails":                  {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(""), JobPods: pods(exit(5, "Error: no route"), exit(-1, ""))}, progress, "Exclusion", goes, "another one follows: no route", "ERR_EXCLUDE_SNAPSHOTS", ""},
 		"its Job succeeds":                             {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobComplete), JobPods: pods(exit(5, "Error: no route"))}, succeeded, "Exclusion", completed, "left out of restores: Full-00000000-00009002-1565021494.zst (kubectl logs job/now-1", "", ""},
 		"its Job is refused":                           {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobFailed), JobPods: pods(exit(3, "Error: nothing could be restored any more"))}, failed, "Exclusion", failedOp, "the Job now-1 failed: nothing could be restored any more; another task with leaveNothing: true in spec.config.excludeSnapshots", "ERR_LEAVES_NOTHING", ""},
 		"its Job finds no such snapshot":               {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobFailed), JobPods: pods(exit(2, "Error: no such snapshot"))}, failed, "Exclusion", failedOp, "failed: no such snapshot; once that is mended, make another task", "ERR_EXCLUDE_SNAPSHOTS", ""},
-		"its Job takes too long":                       {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobFailed)}, failed, "Exclusion", failedOp, "failed: DeadlineExceeded: too long; once", "ERR_EXCLUDE_SNAPSHOTS", ""},
+		"its Job takes too long":                       {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: once(batchv1.JobFailed)}, failed, "Exclusion", failedOp, "failed: DeadlineExceeded: too long; some may be done already", "ERR_EXCLUDE_SNAPSHOTS", ""},
 		"somebody deletes its Job":                     {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), Job: deleted(once(""))}, progress, "Exclusion", goes, "it is made anew when it is gone", "", ""},
 		"somebody deleted its Job, and its pod runs":   {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), JobPods: pods(exit(-1, ""))}, progress, "Exclusion", goes, "it is made anew when its pods are gone", "", ""},
 		"somebody deleted its Job, and its pod failed": {Observed{Task: newTask(excludes, begun(0)), Etcd: newEtcd(), JobPods: pods(exit(5, ""))}, progress, "Exclusion", goes, "is at work", "", "make"},

@@ -3,6 +3,7 @@ package operatortask
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -30,14 +31,17 @@ type Observed struct {
 	// Of a task that a Job does:
 	Job     *batchv1.Job // nil: there is none that is the task's
 	JobPods []corev1.Pod
+	// Unended is a Job or a pod of another task of the type for the same Etcd that has not ended, for people; looked for
+	// while the task has no Job. The other task is gone, or was given up: admission waits for all others.
+	Unended string
 
 	// Of a standing task:
 	CronJob *batchv1.CronJob // nil: there is none that is the task's
 	Jobs    []batchv1.Job    // of the CronJob
 	Owner   string           // in whose name the Etcd's sidecars write the backups
 
-	// SecretFault is why no run can have the credentials of the task's role; looked for until one has succeeded, or is made
-	// of which there is one only.
+	// SecretFault is why no run can have its credentials; looked for until one has succeeded, or has begun of which there is
+	// one only.
 	SecretFault string
 }
 
@@ -90,6 +94,11 @@ func (r *Reconciler) observe(ctx context.Context, t *task.Task, from client.Read
 		}
 	}
 	if row.Job != nil && o.Job == nil {
+		if o.Unended, err = r.unended(ctx, o, row.Job.Component, from); err != nil {
+			return nil, err
+		}
+	}
+	if row.Job != nil && (o.Job == nil || finished(o.Job) == nil && !slices.ContainsFunc(o.JobPods, ran)) {
 		if err := r.observeSecret(ctx, o, row.Job.Secret); err != nil {
 			return nil, err
 		}
@@ -139,7 +148,7 @@ func (r *Reconciler) others(ctx context.Context, t *task.Task, from client.Reade
 	return all, nil
 }
 
-// observeSecret looks for the credentials of a role. A pod that lacks them does not start, and its Job says nothing for
+// observeSecret looks for the credentials of a run. A pod that lacks them does not start, and its Job says nothing for
 // hours.
 func (r *Reconciler) observeSecret(ctx context.Context, o *Observed, of func(*druidv1alpha1.Etcd) (druidv1alpha1.SecretUse, bool)) error {
 	use, named := of(o.Etcd)
@@ -179,6 +188,34 @@ func (r *Reconciler) observeJob(ctx context.Context, o *Observed, from client.Re
 	}
 	o.JobPods = pods.Items
 	return nil
+}
+
+// unended is a Job or a pod of another task that may be at work for the same Etcd.
+func (r *Reconciler) unended(ctx context.Context, o *Observed, component string, from client.Reader) (string, error) {
+	own := (&druidv1alpha1.EtcdOperatorTask{ObjectMeta: o.Task.Meta()}).JobName()
+	labels := client.MatchingLabels{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelComponent: component, druidv1alpha1.LabelOwnedBy: o.Etcd.Name}
+	tell := func(kind string, x client.Object) string {
+		return fmt.Sprintf("the %s %s of the task %s", kind, x.GetName(), x.GetLabels()[druidv1alpha1.LabelPartOf])
+	}
+	var jobs batchv1.JobList
+	if err := from.List(ctx, &jobs, client.InNamespace(o.Task.Namespace), labels); err != nil {
+		return "", fmt.Errorf("list the Jobs of the Etcd %s: %w", o.Etcd.Name, err)
+	}
+	for i := range jobs.Items {
+		if j := &jobs.Items[i]; j.Name != own && finished(j) == nil && j.DeletionTimestamp == nil { // one that goes makes no pods
+			return tell("Job", j), nil
+		}
+	}
+	var pods corev1.PodList // those of a Job that was deleted end later
+	if err := from.List(ctx, &pods, client.InNamespace(o.Task.Namespace), labels); err != nil {
+		return "", fmt.Errorf("list the pods of Jobs of the Etcd %s: %w", o.Etcd.Name, err)
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.Labels[druidv1alpha1.LabelName] != own && active(*p) {
+			return tell("pod", p), nil
+		}
+	}
+	return "", nil
 }
 
 func (r *Reconciler) observeRuns(ctx context.Context, o *Observed) error {

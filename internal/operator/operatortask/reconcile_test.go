@@ -24,6 +24,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/metrics"
 )
@@ -309,6 +310,55 @@ func TestATaskThatAJobDoesFromItsBeginningToItsEnd(t *testing.T) {
 	}
 }
 
+// What was asked for last is to hold, also if what was asked for before is taken away while it is at work.
+func TestAnExclusionWaitsForThePodOfOneThatWasDeleted(t *testing.T) {
+	former := excluding()
+	former.Name, former.UID = "former", "former-uid"
+	in := desired.ExclusionInput{TaskInput: desired.TaskInput{Task: former, Etcd: newEtcd()}, What: *former.Spec.Config.ExcludeSnapshots}
+	job := desired.ExclusionJob(in)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "former-x", Labels: job.Spec.Template.Labels}}
+	elsewhere := newEtcd()
+	elsewhere.Name = "events"
+	in.Etcd, in.Task = elsewhere, former.DeepCopy()
+	in.Task.Name = "of-another"
+	goes := job.DeepCopy()
+	goes.Name, goes.Finalizers, goes.DeletionTimestamp = "goes", []string{"example.org/held"}, ptr(metav1.NewTime(testNow))
+	w := newWorld(t, newEtcd(), excluding(), job, pod, goes, desired.ExclusionJob(in))
+	says := func(want string) {
+		t.Helper()
+		look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+		defer stop()
+		again := look()
+		if op := w.task(t).Status.LastOperation; !strings.Contains(op.Reason, want) || again.RequeueAfter == 0 {
+			t.Errorf("it says %q, want %q; again after %s", op.Reason, want, again.RequeueAfter)
+		}
+	}
+	says("the work has begun")
+	says("waits for the Job " + job.Name + " of the task former, which has not ended")
+	if err := w.objects.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	says("waits for the pod former-x of the task former, which has not ended")
+	w.cache = withoutPods{w.objects} // it has not heard of it
+	says("waits for the pod former-x of the task former, which has not ended")
+	pod.Status.Phase = corev1.PodSucceeded
+	if err := w.objects.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	says("is at work")
+	w.job(t)
+}
+
+// withoutPods is a cache that knows of none.
+type withoutPods struct{ client.Reader }
+
+func (w withoutPods) List(ctx context.Context, l client.ObjectList, o ...client.ListOption) error {
+	if _, is := l.(*corev1.PodList); is {
+		return nil
+	}
+	return w.Reader.List(ctx, l, o...)
+}
+
 // before is a cache that has a task as it was once, and knows of no Jobs.
 type before struct {
 	client.Reader
@@ -358,6 +408,32 @@ func TestATaskThatAJobDoesIsRejectedWithoutItsCredentials(t *testing.T) {
 	defer stop()
 	look()
 	if s := w.task(t).Status; s.State != druidv1alpha1.TaskRejected || !strings.Contains(s.LastOperation.Reason, "the Secret excluder (spec.backup.store.roles.excluderSecretRef) is not there") {
+		t.Errorf("it is %+v", s)
+	}
+}
+
+func TestATaskThatAJobDoesSaysWhichCredentialsItsPodLacks(t *testing.T) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup"}, Data: map[string][]byte{"accessKeyID": []byte("a"), "region": []byte("r"), "secretAccessKey": []byte("s")}}
+	w := newWorld(t, secret, newEtcd(func(e *druidv1alpha1.Etcd) { e.Spec.Backup.Store.SecretRef = &corev1.SecretReference{Name: "backup"} }), excluding())
+	look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+	defer stop()
+	look()
+	look()
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "attempt", Labels: w.job(t).Spec.Template.Labels}}
+	if err := errors.Join(w.objects.Create(t.Context(), &pod), w.objects.Delete(t.Context(), secret)); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	const want = "does not begin: the Secret backup (spec.backup.store.secretRef) is not there"
+	if s := w.task(t).Status; s.State != druidv1alpha1.TaskInProgress || !strings.Contains(s.LastOperation.Reason, want) {
+		t.Errorf("it is %+v", s)
+	}
+	pod.Status.Phase = corev1.PodRunning // it has read them
+	if err := w.objects.Status().Update(t.Context(), &pod); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if s := w.task(t).Status; !strings.Contains(s.LastOperation.Reason, "is at work") {
 		t.Errorf("it is %+v", s)
 	}
 }

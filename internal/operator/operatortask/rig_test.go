@@ -95,6 +95,16 @@ func begun(ago time.Duration) func(*task.Task) {
 	}
 }
 
+// saying is a task that was begun, and what it says.
+func saying(reason string) func(*task.Task) {
+	return func(t *task.Task) { t.Status.Reason = reason }
+}
+
+// erring is a task with an error.
+func erring(description string) func(*task.Task) {
+	return func(t *task.Task) { t.Status.Errors = []druidv1alpha1.LastError{{Description: description}} }
+}
+
 // over is a task that ended so long ago.
 func over(state druidv1alpha1.TaskState, ago time.Duration) func(*task.Task) {
 	return func(t *task.Task) {

@@ -184,9 +184,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) look(ctx context.Context, object client.Object) (reconcile.Result, error) {
 	t := r.resource.read(object)
 	o, p, err := r.decide(ctx, t, r.cache)
-	if err == nil && (p.State.Ended() || p.Initiated) && !t.Status.State.Ended() {
-		// An end is for good, and a beginning has the others wait. The cache may not know yet what the Etcd and
-		// the others are: the API server has to say so. One is looked at after the other until that is written,
+	row, _ := typeOf(t.Type)
+	if err == nil && (p.State.Ended() || p.Initiated || row.Job != nil && p.Make != nil) && !t.Status.State.Ended() {
+		// An end is for good, a beginning has the others wait, and so has a Job. The cache may not know yet what the Etcd,
+		// the others and their pods are: the API server has to say so. One is looked at after the other until that is written,
 		// so that of two that were made in the same second each sees what became of the other.
 		r.attempts.turn.Lock()
 		defer r.attempts.turn.Unlock()
@@ -198,7 +199,6 @@ func (r *Reconciler) look(ctx context.Context, object client.Object) (reconcile.
 	if p.Delete {
 		return reconcile.Result{}, r.remove(ctx, object)
 	}
-	row, _ := typeOf(t.Type)
 	if row.Job != nil && p.Make != nil {
 		if err := r.newest(ctx, object); err != nil {
 			return reconcile.Result{}, err

@@ -94,7 +94,7 @@ type Type struct {
 	// Same tells whether two unfinished tasks of the type may not be there together; nil: none may. Those of a type
 	// whose last word counts all wait for their turn.
 	Same func(a, b *Task) bool
-	// Checks are looked at until the task is begun. Turn are looked at only when its turn has come, as
+	// Checks are looked at until the task is begun, and again before its Job is made. Turn are looked at only when its turn has come, as
 	// they may hold by then.
 	Checks, Turn []Check
 
@@ -145,8 +145,10 @@ var ErrLate = errors.New("the time is over")
 // Job is work that is done once, by a Job: it needs the store, and no member.
 type Job struct {
 	Component string // the label of the Job
-	// Secret is what it has credentials from that members have not; false: it has those of the members.
+	// Secret is what it has credentials from; false: it needs none.
 	Secret func(*druidv1alpha1.Etcd) (druidv1alpha1.SecretUse, bool)
+	// Limit is how long the Job may take to end, and nobody waits longer for one that is not there, or is suspended.
+	Limit time.Duration
 	// Make is the Job, named after the task and its uid. It is made anew if somebody deletes it, so it must do no harm the
 	// second time. It must end by itself.
 	Make func(*Task, Place) *batchv1.Job

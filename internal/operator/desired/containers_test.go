@@ -1,0 +1,52 @@
+package desired
+
+import (
+	"slices"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// A variable may hold a credential, as that of ECS does, and an error repeats what was asked for.
+func TestNoTextOfAUserNamesAVariableOfAContainer(t *testing.T) {
+	const text = "a$(HOME)$b"
+	dell := storeSpec("dell", text, text, "backup")
+	dell.EndpointOverride = ptr(text)
+	local := storeSpec("local", text, text, "")
+	in := func(s druidv1alpha1.StoreSpec) TaskInput {
+		return TaskInput{Etcd: stored(withRoles(s)), Task: &druidv1alpha1.EtcdOperatorTask{}}
+	}
+	exclusion := func(s druidv1alpha1.StoreSpec) batchv1.JobSpec {
+		return ExclusionJob(ExclusionInput{in(s), druidv1alpha1.ExcludeSnapshotsConfig{Names: []druidv1alpha1.SnapshotName{text}, Reason: ptr(text)}}).Spec
+	}
+	for phrase, c := range map[string]struct {
+		job  batchv1.JobSpec
+		want []string
+	}{
+		"an exclusion": {exclusion(dell), []string{
+			"exclude", "--storage-provider=ECS", "--store-container=a$$(HOME)$$b", "--store-prefix=a$$(HOME)$$b", "--store-endpoint-override=a$$(HOME)$$b",
+			"--reason=a$$(HOME)$$b", "--", "a$$(HOME)$$b",
+		}},
+		"a local exclusion": {exclusion(local), []string{
+			"own", "--user=65532", "--group=65532", "/home/nonroot/a$$(HOME)$$b",
+			"exclude", "--storage-provider=Local", "--store-container=a$$(HOME)$$b", "--store-prefix=a$$(HOME)$$b", "--reason=a$$(HOME)$$b", "--", "a$$(HOME)$$b",
+		}},
+		"a copy": {copyJob(t, CopyInput{Task: copyTask(dell, dell)}).Spec, []string{
+			"copy", "--source-storage-provider=ECS", "--source-store-container=a$$(HOME)$$b", "--source-store-prefix=a$$(HOME)$$b", "--source-store-endpoint-override=a$$(HOME)$$b",
+			"--source-snapstore-temp-directory=/tmp", "--storage-provider=ECS", "--store-container=a$$(HOME)$$b", "--store-prefix=a$$(HOME)$$b",
+			"--store-endpoint-override=a$$(HOME)$$b", "--snapstore-temp-directory=/tmp", "--copy-manifest=/tmp/copied.json",
+		}},
+	} {
+		var got []string
+		pod := c.job.Template.Spec
+		for _, x := range append(append([]corev1.Container{}, pod.InitContainers...), pod.Containers...) {
+			got = append(got, x.Args...)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", phrase, got, c.want)
+		}
+	}
+}
