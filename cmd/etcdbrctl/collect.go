@@ -74,7 +74,8 @@ func (a *app) collectCommand() *cobra.Command {
 Whatever the policy says, the newest restorable chain stays, and so does everything that a kept
 snapshot needs, everything under a lock or hold, and everything whose lock is unknown. Without a
 policy nothing is deleted. What is blocked names the moment before which it stays: the end of its
-lock and a margin.
+lock and a margin. With --yes locks are looked at right before each deletion, so the report can name as
+blocked what the plan was to delete.
 
 With --copies-from-timestamp there is no policy: what goes are copies that extend-snapshot-immutability
 made at this time or later, but for the newest backup, once their locks have ended. So the identity that
@@ -92,7 +93,7 @@ extends needs no right to delete.`,
 			}
 			deleter, _ := store.As[store.Deleter](s)
 			shown := newProgress(a.sys.err, a.log)
-			options.Prefix, options.Owner, options.Log = from.prefix, owner, a.log
+			options.Prefix, options.Owner, options.LocksLast, options.Log = from.prefix, owner, yes, a.log
 			c := collector.New(s, deleter, options)
 			plan, err := c.Plan(cmd.Context())
 			shown.end()

@@ -24,7 +24,7 @@ func (t *term) letGo(ctx context.Context, from *renewing, prefix string, stays f
 		return err
 	}
 	deleter, _ := store.As[store.Deleter](from)
-	c := collector.New(from, deleter, collector.Options{Prefix: prefix, Policy: t.cfg.Policy, Now: t.cfg.Now, Parallel: requests, Log: t.log})
+	c := collector.New(from, deleter, collector.Options{Prefix: prefix, Policy: t.cfg.Policy, LocksLast: true, Now: t.cfg.Now, Parallel: requests, Log: t.log})
 	plan, err := c.Plan(ctx)
 	if err != nil {
 		return err

@@ -81,8 +81,11 @@ func (b bucket) keys() []string {
 var keepOne = retention.Policy{Method: retention.LimitBased, MaxBackups: 1}
 
 func (b bucket) options(p retention.Policy) Options {
-	return Options{Prefix: prefix, Policy: p, Now: b.Clock.Now}
+	return Options{Prefix: prefix, Policy: p, Now: b.Clock.Now, LocksLast: locksLast}
 }
+
+// locksLast is that of all options: see TestTheRulesHoldWhereLocksAreAskedAboutLast.
+var locksLast bool
 
 // threeStreams are a day apart, the last with two deltas.
 var threeStreams = enginetest.Streams

@@ -24,6 +24,10 @@ type Options struct {
 	// Owner, unless empty, is who must have claimed the prefix: that of another is left alone, as nobody knows
 	// what is to be kept there.
 	Owner string
+	// LocksLast asks about the lock of a version only right before it is deleted, and not for the plan as well,
+	// which takes one request for each and lets the plan show as deletable what turns out to be locked. Where
+	// several versions must go or stay together, all are asked about before.
+	LocksLast bool
 	// ChunksAreData: see retention.Bucket. Not needed for our own Swift provider, which lists a
 	// large object as one and deletes it as one.
 	ChunksAreData bool

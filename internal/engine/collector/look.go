@@ -17,11 +17,14 @@ import (
 	"druid.internal/druid/internal/store"
 )
 
+// needsLocks is the remedy where locks are not told.
+const needsLocks = "the collector needs the right to read locks (S3: s3:GetObjectRetention and s3:GetObjectLegalHold)"
+
 // look reads the catalog, asks for the locks that matter and decides.
 //
 //	list ─> decide ─> ask about the locks of what ought to go ─> decide again
 //
-// On stores that list locks the second round has nothing to ask. What the policy wants does
+// On stores that list locks the second round has nothing to ask, and with Options.LocksLast next to nothing. What the policy wants does
 // not depend on locks, so no others have to be asked about, nor those again of which told
 // knows: before it is deleted each is asked about once more.
 func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutability.Retention) (Plan, error) {
@@ -58,13 +61,22 @@ func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutabilit
 	}
 	plan := Plan{Location: c.store.Capabilities().Location, Prefix: c.opts.Prefix, seen: &cat.Objects, locks: bucket.Locks}
 	if unknown := decided.Unknown(); len(unknown) > 0 {
+		var later []timeline.Ref
+		if c.opts.LocksLast {
+			later, unknown = single(decided, unknown)
+		}
 		untold, err := c.ask(ctx, unknown, bucket.Locks)
 		if err != nil {
 			return Plan{}, err
 		}
 		if untold > 0 {
-			plan.Notes = append(plan.Notes, fmt.Sprintf("of %d versions the store does not tell the lock, so they count as protected; "+
-				"the collector needs the right to read locks (S3: s3:GetObjectRetention and s3:GetObjectLegalHold)", untold))
+			plan.Notes = append(plan.Notes, fmt.Sprintf("of %d versions the store does not tell the lock, so they count as protected; %s", untold, needsLocks))
+		}
+		if len(later) > 0 {
+			bucket.Locks = maps.Clone(bucket.Locks) // what is supposed is not known
+			for _, ref := range later {
+				bucket.Locks[ref] = &immutability.Retention{Mode: immutability.ModeNone}
+			}
 		}
 		if decided, err = c.decide(bucket, now); err != nil {
 			return Plan{}, err
@@ -153,6 +165,29 @@ func (c *Collector) ask(ctx context.Context, refs []timeline.Ref, locks map[time
 	}
 	err = g.Wait()
 	return untold, err
+}
+
+// single parts the refs of snapshots that are stored as one version, with a manifest or without, from others.
+func single(p retention.Plan, refs []timeline.Ref) (alone, others []timeline.Ref) {
+	contents, manifests := map[string]int{}, map[string]int{}
+	for _, d := range p.Decisions {
+		switch d.Kind {
+		case retention.Full, retention.Delta:
+			contents[d.Snapshot]++
+		case retention.Manifest:
+			manifests[d.Snapshot]++
+		default:
+			contents[d.Snapshot] += 2 // whatever it is, it is something besides
+		}
+	}
+	for _, ref := range refs {
+		if s := ref.Key.Snapshot().String(); contents[s] == 1 && manifests[s] <= 1 {
+			alone = append(alone, ref)
+		} else {
+			others = append(others, ref)
+		}
+	}
+	return alone, others
 }
 
 // address is where the store keeps what ref names.

@@ -81,7 +81,11 @@ func (c *Collector) judge(is, then store.Object) (Result, string, time.Time) {
 	}
 	clock := immutability.Clock{Server: is.ServerTime, Local: c.opts.Now()}
 	if p := is.Retention.Protected(clock.ForDeletion(), margin); p.Protected {
-		return Blocked, string(p.Reason), p.Until
+		why := string(p.Reason)
+		if is.Retention == nil {
+			why += "; " + needsLocks
+		}
+		return Blocked, why, p.Until
 	}
 	return "", "", time.Time{}
 }

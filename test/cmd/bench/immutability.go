@@ -331,7 +331,7 @@ func collect(ctx context.Context, args []string) error {
 		return err
 	}
 	defer s.CloseIdle()
-	c := collector.New(s, s, collector.Options{Prefix: prefix, Policy: retention.Policy{
+	c := collector.New(s, s, collector.Options{Prefix: prefix, LocksLast: true, Policy: retention.Policy{
 		Keep: retention.Counts{Last: int(keep)}, DeltaRetention: time.Duration(keep*perStream)*time.Minute + 12*time.Hour}})
 	plan, err := c.Plan(ctx)
 	if err != nil {
