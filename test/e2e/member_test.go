@@ -260,8 +260,10 @@ func (c *crew) holds(from int64) (events []ledger.Event, rev int64) {
 	if wrong := c.told.AgainstKeys(kvs, 0); len(wrong) > 0 {
 		c.t.Errorf("of %d acknowledged writes:\n  %s", c.told.Acknowledged(), strings.Join(wrong, "\n  "))
 	}
-	events, err = ledger.Watched(ctx, c.client, from, rev)
-	c.must(err)
+	c.await("the history can be watched", func(ctx context.Context) (err error) { // a member may lose its leader once more
+		events, err = ledger.Watched(ctx, c.client, from, rev)
+		return err
+	})
 	if wrong := c.told.AgainstEvents(events, from, 0); len(wrong) > 0 {
 		c.t.Errorf("of %d acknowledged writes:\n  %s", c.told.Acknowledged(), strings.Join(wrong, "\n  "))
 	}
