@@ -178,7 +178,7 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 	return c.Await(ctx, "the cluster is ready", c.Consistent)
 }
 
-// Await asks again and again until is says nil. When ctx ends, or after two minutes, the error tells
+// Await asks again and again until is says nil. When ctx ends, or after [waitAtMost], the error tells
 // what it said last.
 func (c *Cluster) Await(ctx context.Context, what string, is func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, waitAtMost)
