@@ -115,6 +115,9 @@ extends needs no right to delete.`,
 				if err := plan.WriteTable(a.sys.err); err != nil {
 					return err
 				}
+				if len(plan.Deletions()) > 0 {
+					fmt.Fprintln(a.sys.err, "note: locks that were not told yet are looked at right before each deletion")
+				}
 			}
 			report, err := c.Execute(cmd.Context(), plan)
 			if printErr := out.print(a.sys.out, report, report.WriteTable); printErr != nil && err == nil {

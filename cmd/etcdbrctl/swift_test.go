@@ -175,6 +175,9 @@ func TestABucketOfTheOriginalInSwiftIsListedRestoredAndCollected(t *testing.T) {
 	s.put(old, nil, http.Header{"X-Object-Manifest": {swiftContainer + "/" + old}})
 	s.put(torn+"/0000000001", []byte("one"), nil)
 	code, stdout, stderr = s.run("collect", "--garbage-collection-policy=LimitBased", "--max-backups=1", "--yes")
+	if !strings.Contains(stderr, "locks that were not told yet are looked at right before each deletion") {
+		t.Errorf("beside the plan is not told what it does not know: %s", stderr)
+	}
 	if code != exitOK {
 		t.Fatalf("collect: exit code %d:\n%s", code, stderr)
 	}

@@ -24,9 +24,9 @@ const needsLocks = "the collector needs the right to read locks (S3: s3:GetObjec
 //
 //	list ─> decide ─> ask about the locks of what ought to go ─> decide again
 //
-// On stores that list locks the second round has nothing to ask, and with Options.LocksLast next to nothing. What the policy wants does
-// not depend on locks, so no others have to be asked about, nor those again of which told
-// knows: before it is deleted each is asked about once more.
+// On stores that list locks the second round has nothing to ask, and with Options.LocksLast next
+// to nothing. What the policy wants does not depend on locks, so no others have to be asked
+// about, nor those again of which told knows: before it is deleted each is asked about anyway.
 func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutability.Retention) (Plan, error) {
 	cat, err := catalog.Read(ctx, c.store, c.opts.Prefix, catalog.Options{
 		Parallel: c.opts.Parallel,
