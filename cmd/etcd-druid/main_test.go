@@ -13,10 +13,11 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"druid.internal/druid/internal/hosttest"
 )
 
 // asProgram has the test binary be the program.
@@ -68,13 +69,6 @@ type process struct {
 	cmd    *exec.Cmd
 	stderr *output
 	ended  chan struct{}
-}
-
-var hosts atomic.Uint32
-
-// ownHost is an address of this machine that no other test uses.
-func ownHost() string {
-	return fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255, 1+hosts.Add(1)&127)
 }
 
 func kubeconfig(t *testing.T, server string) string {
@@ -176,7 +170,7 @@ func TestAnOperatorWithoutItsAPIServerLivesWaitsAndEndsCleanly(t *testing.T) {
 		"at a terminal, with profiles": {syscall.SIGINT, []string{"--enable-profiling", "--disable-lease-cache"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := start(t, ownHost(), c.args...)
+			p := start(t, hosttest.Own(), c.args...)
 			p.await(t, "/healthz", func() bool { code, _ := p.get("8081", "/healthz"); return code == http.StatusOK })
 			p.await(t, "/metrics", func() bool {
 				code, body := p.get("8080", "/metrics")
@@ -202,7 +196,7 @@ func TestAnOperatorWithoutItsAPIServerLivesWaitsAndEndsCleanly(t *testing.T) {
 }
 
 func TestWhatIsDeprecatedOrWithoutEffectIsLoggedOnce(t *testing.T) {
-	host := ownHost()
+	host := hosttest.Own()
 	file := filepath.Join(t.TempDir(), "druid.yaml")
 	text := fmt.Sprintf("apiVersion: config.druid.gardener.cloud/v1alpha1\nkind: OperatorConfiguration\nserver: {metrics: {bindAddress: %[1]s}, health: {bindAddress: %[1]s}}\n"+
 		"leaderElection: {resourceLock: leases}\ncontrollers: {compaction: {enabled: true, concurrentSyncs: 4}, etcdOpsTask: {enabled: true}}\n", host)
@@ -237,7 +231,7 @@ func TestAPortThatIsTakenIsToldInOneLine(t *testing.T) {
 		"profiles": {"6060", []string{"--enable-profiling"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			host := ownHost()
+			host := hosttest.Own()
 			l, err := net.Listen("tcp", net.JoinHostPort(host, c.port))
 			if err != nil {
 				t.Fatal(err)

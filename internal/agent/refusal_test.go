@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/hosttest"
 )
 
 // A sidecar tells what its wrapper says now, and whether it can refuse clients at all.
@@ -49,11 +50,12 @@ func TestWhetherClientsAreRefusedIsTheWrappersWord(t *testing.T) {
 				fmt.Fprint(w, text[4:])
 			}))
 			defer server.Close()
+			url := server.URL
 			if c.gone {
-				server.Close()
+				url = "http://" + hosttest.Nobody()
 			}
 			now := time.Now()
-			r := newRefusal(supervisor{server.URL, http.DefaultClient}, !c.noPass, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+			r := newRefusal(supervisor{url, http.DefaultClient}, !c.noPass, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 			r.until = now // no sidecar was before it
 			if got := r.tell(t.Context()); !c.noPass && *got != (agentapi.Refusal{}) || len(calls) > 0 {
 				t.Errorf("before anybody asked %+v, after the calls %q", got, calls)

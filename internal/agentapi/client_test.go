@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"druid.internal/druid/internal/hosttest"
 )
 
 func TestAnAddressIsASchemeAndAHost(t *testing.T) {
@@ -192,7 +194,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 // TestACallSurvivesARestartOfTheSidecar: the idle connection that the client would use was closed by
 // the other side, and the call has changed nothing yet.
 func TestACallSurvivesARestartOfTheSidecar(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", hosttest.Own()+":8080") // it listens there again
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,10 +228,9 @@ func TestACallSurvivesARestartOfTheSidecar(t *testing.T) {
 }
 
 func TestASidecarThatDoesNotListenIsNamed(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	_, err := newTestClient(t, server.URL, 0).InitStatus(t.Context())
-	if err == nil || strings.Count(err.Error(), server.URL) != 1 || !strings.Contains(err.Error(), "connection refused") {
+	url := "http://" + hosttest.Nobody()
+	_, err := newTestClient(t, url, 0).InitStatus(t.Context())
+	if err == nil || strings.Count(err.Error(), url) != 1 || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("%v, want the address once and why", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -29,6 +28,7 @@ import (
 	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/engine/verifier"
 	"druid.internal/druid/internal/etcd/member"
+	"druid.internal/druid/internal/hosttest"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -46,16 +46,6 @@ type etcds struct {
 	client  *clientv3.Client
 }
 
-func freeURL(t *testing.T) url.URL {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
-}
-
 // newEtcds starts n members.
 func newEtcds(t *testing.T, n int) *etcds {
 	t.Helper()
@@ -66,7 +56,8 @@ func newEtcds(t *testing.T, n int) *etcds {
 		cfg.Name, cfg.Dir = fmt.Sprintf("etcd-main-%d", i), filepath.Join(t.TempDir(), "data")
 		cfg.LogLevel, cfg.LogOutputs = "panic", []string{"/dev/null"}
 		cfg.UnsafeNoFsync = true
-		peer, client := freeURL(t), freeURL(t)
+		host := hosttest.Own()
+		peer, client := url.URL{Scheme: "http", Host: host + ":2380"}, url.URL{Scheme: "http", Host: host + ":2379"}
 		cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 		cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 		all = append(all, cfg.Name+"="+peer.String())

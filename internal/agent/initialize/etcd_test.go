@@ -23,6 +23,7 @@ import (
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/etcd/member"
+	"druid.internal/druid/internal/hosttest"
 )
 
 // site is a member with a real data directory, a real etcd, and a sidecar of which there is only
@@ -40,25 +41,14 @@ type site struct {
 // sites are n members on loopback addresses of their own.
 func sites(t *testing.T, n int) []*site {
 	t.Helper()
-	free := func(host string) string {
-		l, err := net.Listen("tcp", host+":0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
-	}
 	var out []*site
-	var initial, clients, listenPeer []string
+	var hosts, initial, clients, listenPeer []string
 	for i := range n {
-		host := fmt.Sprintf("127.88.0.%d", i+1)
-		peer, client := "http://"+free(host), "http://"+free(host)
+		host := hosttest.Own()
+		hosts = append(hosts, host)
+		peer, client := "http://"+host+":2380", "http://"+host+":2379"
 		initial, clients, listenPeer = append(initial, nameOf(i)+"="+peer), append(clients, nameOf(i)+": "+client), append(listenPeer, peer)
 		out = append(out, &site{t: t, name: nameOf(i), client: client, dir: filepath.Join(t.TempDir(), "new.etcd")})
-	}
-	_, port, err := net.SplitHostPort(free("127.88.0.1"))
-	if err != nil {
-		t.Fatal(err)
 	}
 	for i, s := range out {
 		text := fmt.Sprintf("data-dir: %s\nlog-level: error\nlog-outputs: [%s]\nunsafe-no-fsync: true\nlisten-peer-urls: %s\nlisten-client-urls: %s\ninitial-cluster: %s\nadvertise-client-urls: {%s}\n",
@@ -67,7 +57,7 @@ func sites(t *testing.T, n int) []*site {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.serve(tm, fmt.Sprintf("127.88.0.%d:%s", i+1, port))
+		s.serve(tm, hosts[i]+":8080")
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"druid.internal/druid/internal/agent/memberconf"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/etcd/member"
+	"druid.internal/druid/internal/hosttest"
 )
 
 // startEtcd runs a real etcd of one member on free ports of 127.0.0.1.
@@ -63,7 +64,7 @@ func begin(t *testing.T, change func(*embed.Config)) *embed.Etcd {
 }
 
 // sidecar answers as the sidecar of a member, on its own address and a port all of them share.
-func sidecar(t *testing.T, address string, m agentapi.Member) *httptest.Server {
+func sidecar(t *testing.T, address string, m agentapi.Member) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -78,7 +79,6 @@ func sidecar(t *testing.T, address string, m agentapi.Member) *httptest.Server {
 	})}}
 	s.Start()
 	t.Cleanup(s.Close)
-	return s
 }
 
 func asker(t *testing.T, port int) *Asker {
@@ -93,35 +93,20 @@ func asker(t *testing.T, port int) *Asker {
 }
 
 // closed is an endpoint where nobody listens.
-func closed(t *testing.T, host string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", host+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
-}
+func closed() string { return "http://" + hosttest.Nobody() }
 
 func TestEveryWantedMemberIsAsked(t *testing.T) {
 	running := startEtcd(t, nil)
 	second := agentapi.Member{Name: "etcd-1", Data: agentapi.Data{State: agentapi.DataValid, Revision: 7}}
-	s := sidecar(t, "127.77.0.2:0", second)
-	_, text, err := net.SplitHostPort(s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sidecar(t, "127.77.0.3:"+text, agentapi.Member{Name: "somebody else"})
-	a := asker(t, port)
+	one, two := hosttest.Own(), hosttest.Own()
+	sidecar(t, one+":8080", second)
+	sidecar(t, two+":8080", agentapi.Member{Name: "somebody else"})
+	a := asker(t, 8080)
 	wanted := []memberconf.Peer{
-		{Name: "etcd-0", ClientURLs: []string{closed(t, "127.77.0.1"), running}},
-		{Name: "etcd-1", ClientURLs: []string{closed(t, "127.77.0.2")}},
-		{Name: "etcd-2", ClientURLs: []string{closed(t, "127.77.0.3")}},
-		{Name: "etcd-3", ClientURLs: []string{closed(t, "127.77.0.4")}},
+		{Name: "etcd-0", ClientURLs: []string{closed(), running}},
+		{Name: "etcd-1", ClientURLs: []string{"http://" + one + ":2379"}},
+		{Name: "etcd-2", ClientURLs: []string{"http://" + two + ":2379"}},
+		{Name: "etcd-3", ClientURLs: []string{closed()}},
 		{Name: "etcd-4"},
 	}
 	v := a.Look(t.Context(), wanted, "etcd-0")
@@ -151,10 +136,10 @@ func TestEveryWantedMemberIsAsked(t *testing.T) {
 }
 
 func TestTheEtcdsOutsideAreAskedToo(t *testing.T) {
-	running, nobody := startEtcd(t, nil), closed(t, "127.77.0.1")
+	running, nobody := startEtcd(t, nil), closed()
 	a := asker(t, 1)
 	a.outside = func() []string { return []string{nobody, running} }
-	v := a.Look(t.Context(), []memberconf.Peer{{Name: "etcd-0", ClientURLs: []string{closed(t, "127.77.0.2")}}}, "etcd-0")
+	v := a.Look(t.Context(), []memberconf.Peer{{Name: "etcd-0", ClientURLs: []string{closed()}}}, "etcd-0")
 	if len(v.Outside) != 2 || v.Outside[0].Err == nil || v.Outside[0].Endpoint != nobody || v.Outside[1].Err != nil {
 		t.Errorf("outside answers %+v", v.Outside)
 	}
@@ -167,7 +152,7 @@ func TestTheEtcdsOutsideAreAskedToo(t *testing.T) {
 }
 
 func TestAnEtcdWithoutMajorityIsNoClusterThatDecides(t *testing.T) {
-	peers := []string{closed(t, "127.0.0.1"), closed(t, "127.0.0.1")}
+	peers := []string{closed(), closed()}
 	start := func(i int) *embed.Etcd {
 		return begin(t, func(cfg *embed.Config) {
 			u, err := url.Parse(peers[i])
@@ -222,7 +207,7 @@ func TestAnEtcdThatAcceptsButSaysNothingHoldsNobodyUp(t *testing.T) {
 }
 
 func TestAnEtcdThatStartsLaterIsFoundByTheNextLook(t *testing.T) {
-	endpoint := closed(t, "127.0.0.1")
+	endpoint := closed()
 	a := asker(t, 1)
 	wanted := []memberconf.Peer{{Name: "etcd-0", ClientURLs: []string{endpoint}}}
 	for range 5 { // so that a connection that is kept would wait before it tries again
@@ -252,7 +237,7 @@ func TestTwoClustersAreToldApart(t *testing.T) {
 }
 
 func TestChangesGoThroughAnEndpointThatDecides(t *testing.T) {
-	running, dead := startEtcd(t, nil), closed(t, "127.0.0.1")
+	running, dead := startEtcd(t, nil), closed()
 	a := asker(t, 1)
 	ctx, endpoints := t.Context(), []string{dead, running}
 	added, err := a.AddLearner(ctx, endpoints, []string{"http://127.0.0.1:9"})
@@ -289,7 +274,7 @@ func TestALookEndsWithItsTime(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-asked; cancel() }()
-	v := a.Look(ctx, []memberconf.Peer{{Name: "etcd-0", ClientURLs: []string{closed(t, "127.0.0.1")}}}, "etcd-1")
+	v := a.Look(ctx, []memberconf.Peer{{Name: "etcd-0", ClientURLs: []string{closed()}}}, "etcd-1")
 	if err := v.Sidecars["etcd-0"].Err; !errors.Is(err, context.Canceled) {
 		t.Errorf("the sidecar that never answers: %v", err)
 	}

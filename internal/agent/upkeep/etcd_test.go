@@ -3,7 +3,6 @@ package upkeep
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"druid.internal/druid/internal/etcd/member"
+	"druid.internal/druid/internal/hosttest"
 )
 
 // cluster is a real etcd of some members, each with a sidecar's view of it.
@@ -26,23 +26,13 @@ type cluster struct {
 	etcds   []*embed.Etcd
 }
 
-// free is a URL nobody listens at.
-func free(t *testing.T) url.URL {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
-}
-
 // newConfig is that of member m-i, which is not started yet.
 func newConfig(t *testing.T, i int, change func(*embed.Config)) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = fmt.Sprintf("m-%d", i), t.TempDir()
 	quiet(cfg)
-	at(cfg, free(t), free(t))
+	host := hosttest.Own()
+	at(cfg, url.URL{Scheme: "http", Host: host + ":2379"}, url.URL{Scheme: "http", Host: host + ":2380"})
 	if change != nil {
 		change(cfg)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,17 +18,8 @@ import (
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/codec"
+	"druid.internal/druid/internal/hosttest"
 )
-
-func freeURL(t *testing.T) url.URL {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
-}
 
 func TestThreeRestoredMembersFormOneCluster(t *testing.T) {
 	h := makeHistory(t, 33, 60, 60, false)
@@ -37,7 +27,7 @@ func TestThreeRestoredMembersFormOneCluster(t *testing.T) {
 	var peers []url.URL
 	var cluster []string
 	for _, n := range names {
-		u := freeURL(t)
+		u := url.URL{Scheme: "http", Host: hosttest.Own() + ":2380"}
 		peers = append(peers, u)
 		cluster = append(cluster, n+"="+u.String())
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/hosttest"
 )
 
 func put(t *testing.T, c *clientv3.Client, key, value string) snapshot.Revision {
@@ -323,12 +323,7 @@ func TestAWatchEndsWhenItsClusterIsClosed(t *testing.T) {
 func TestTheFirstMemberThatAnswersIsChosen(t *testing.T) {
 	t.Parallel()
 	e := startEtcd(t, nil)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := free.Addr().String()
-	free.Close()
+	gone := hosttest.Nobody()
 	c, err := New(Config{Endpoints: []string{"http://" + gone, "http://" + address(e)}, InsecureTransport: true, DialTimeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -4,25 +4,15 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"syscall"
 	"testing"
-)
 
-// nobody is an address at which nobody listens.
-func nobody(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	return l.Addr().String()
-}
+	"druid.internal/druid/internal/hosttest"
+)
 
 func TestAProxyThatFailsIsBlamedByNameAndWithoutItsPassword(t *testing.T) {
 	refusing := func(status int) string {
@@ -34,7 +24,7 @@ func TestAProxyThatFailsIsBlamedByNameAndWithoutItsPassword(t *testing.T) {
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	untrusted.StartTLS()
 	t.Cleanup(untrusted.Close)
-	down := nobody(t)
+	down := hosttest.Nobody()
 	at := func(scheme, host string) func(*http.Request) (*url.URL, error) {
 		return http.ProxyURL(&url.URL{Scheme: scheme, Host: host, User: url.UserPassword("me", "hunter2")})
 	}
@@ -79,9 +69,9 @@ func TestAProxyThatFailsIsBlamedByNameAndWithoutItsPassword(t *testing.T) {
 }
 
 func TestAStoreThatIsDownIsNotBlamedOnTheProxyOfOthers(t *testing.T) {
-	proxy := nobody(t)
+	proxy, store := hosttest.Nobody(), hosttest.Nobody()
 	client, err := Client(Options{Proxy: func(r *http.Request) (*url.URL, error) {
-		if r.URL.Hostname() == "127.0.0.1" {
+		if r.URL.Host == store {
 			return nil, nil
 		}
 		return &url.URL{Scheme: "http", Host: proxy}, nil
@@ -90,7 +80,7 @@ func TestAStoreThatIsDownIsNotBlamedOnTheProxyOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.CloseIdleConnections()
-	for address, want := range map[string]bool{"http://store.invalid": true, "http://" + nobody(t): false} {
+	for address, want := range map[string]bool{"http://store.invalid": true, "http://" + store: false} {
 		resp, err := client.Get(address)
 		if err == nil {
 			resp.Body.Close()

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"druid.internal/druid/internal/hosttest"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/s3"
 )
@@ -78,11 +78,7 @@ func TestWhatHappensOnTheWayBecomesAKindAndARemedy(t *testing.T) {
 	defer tlsServer.Close()
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody.Close()
+	nobody := hosttest.Nobody()
 	breaking := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	breaking.Config.ErrorLog = quiet
 	breaking.Start()
@@ -95,7 +91,7 @@ func TestWhatHappensOnTheWayBecomesAKindAndARemedy(t *testing.T) {
 		"a certificate of an unknown CA": {tlsServer.URL, "trustedCaCert"},
 		"a certificate of another host":  {strings.Replace(tlsServer.URL, "127.0.0.1", "localhost", 1), "trustedCaCert"},
 		"a plain server asked for TLS":   {strings.Replace(plain.URL, "http://", "https://", 1), "speaks plain http"},
-		"nobody listens":                 {"http://" + nobody.Addr().String(), "connection refused"},
+		"nobody listens":                 {"http://" + nobody, "connection refused"},
 		"the connection breaks":          {breaking.URL, "broke"},
 	}
 	for name, c := range cases {

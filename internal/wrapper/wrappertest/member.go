@@ -2,14 +2,14 @@ package wrappertest
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"druid.internal/druid/internal/hosttest"
 )
 
 // Member is a wanted member of a cluster: an address of its own on this machine, with the usual
@@ -25,23 +25,9 @@ func Members(t testing.TB, n int) []Member {
 	t.Helper()
 	var ms []Member
 	for i := range n {
-		ms = append(ms, Member{Name: fmt.Sprintf("etcd-main-%d", i), Host: freeHost(t), Dir: t.TempDir()})
+		ms = append(ms, Member{Name: fmt.Sprintf("etcd-main-%d", i), Host: hosttest.Own(), Dir: t.TempDir()})
 	}
 	return ms
-}
-
-// freeHost is an address of the machine's loopback network that no other test has.
-func freeHost(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		host := fmt.Sprintf("127.%d.%d.%d", 100+rand.IntN(100), rand.IntN(256), 1+rand.IntN(254))
-		if l, err := net.Listen("tcp", host+":2379"); err == nil {
-			l.Close()
-			return host
-		}
-	}
-	t.Fatal("no address of the loopback network can be listened on")
-	return ""
 }
 
 // DataDir is etcd's.
