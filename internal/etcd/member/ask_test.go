@@ -10,6 +10,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"druid.internal/druid/internal/hosttest"
 )
 
 // raise raises the alarm of corruption for a member.
@@ -140,7 +142,7 @@ func TestADeadOrSilentEndpointDoesNotDelayTheOthers(t *testing.T) {
 	defer silent.Close()
 	nodes, all := startCluster(t, 1, nil)
 	c, err := New(Config{
-		Endpoints:         []string{"http://" + silent.Addr().String(), "http://" + host() + ":1", nodes[0].client()},
+		Endpoints:         []string{"http://" + silent.Addr().String(), "http://" + hosttest.Nobody(), nodes[0].client()},
 		InsecureTransport: true, DialTimeout: time.Hour,
 	})
 	if err != nil {

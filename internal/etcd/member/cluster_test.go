@@ -4,23 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"druid.internal/druid/internal/hosttest"
 )
-
-// addresses counts the loopback addresses of this process that are taken.
-var addresses atomic.Int32
-
-// host is an address of its own for a member, so that ports are never fought for.
-func host() string {
-	pid := os.Getpid()
-	return fmt.Sprintf("127.%d.%d.%d", 64+pid>>8&0x7f, pid&0xff, addresses.Add(1))
-}
 
 // node is a real etcd among several. It can be stopped and started again with its data.
 type node struct {
@@ -36,7 +27,7 @@ func newNode(t *testing.T, name string, change func(*embed.Config)) *node {
 	cfg.LogLevel, cfg.LogOutputs = "error", []string{"/dev/null"}
 	cfg.UnsafeNoFsync = true
 	cfg.TickMs, cfg.ElectionMs = 100, 1000
-	at := host()
+	at := hosttest.Own()
 	client, peer := url.URL{Scheme: "http", Host: at + ":2379"}, url.URL{Scheme: "http", Host: at + ":2380"}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
