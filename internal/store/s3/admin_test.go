@@ -83,6 +83,11 @@ func (f *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			var asked struct{ Mode, RetainUntilDate string }
 			_ = xml.Unmarshal(body, &asked)
+			// As servers do: the mode of a lock changes only for whoever may bypass it.
+			if strings.HasPrefix(f.retention[key], "GOVERNANCE") && asked.Mode != "GOVERNANCE" && r.Header.Get("X-Amz-Bypass-Governance-Retention") != "true" {
+				no(http.StatusBadRequest, "InvalidRequest")
+				return
+			}
 			f.retention[key] = asked.Mode + " " + asked.RetainUntilDate
 			return
 		}
