@@ -76,7 +76,7 @@ const (
 	ReasonFinalSnapshotProtected    = "FinalSnapshotProtected"    // locked beyond the next extension
 	ReasonFinalSnapshotHeld         = "FinalSnapshotHeld"         // held without an end
 	ReasonFinalSnapshotMissing      = "FinalSnapshotMissing"      // the members stopped without one
-	ReasonFinalSnapshotDamaged      = "FinalSnapshotDamaged"      // the last extension found the newest backup damaged and kept an older one
+	ReasonFinalSnapshotDamaged      = "FinalSnapshotDamaged"      // the last extension kept another backup than the final one, which is damaged or gone, or of which somebody wrote a newer one
 	ReasonFinalSnapshotDateNotKnown = "FinalSnapshotDateNotKnown" // nobody told until when it is locked
 	ReasonProtectionEnds            = "ProtectionEnds"            // its lock may end before the next extension is through
 	ReasonProtectionEnded           = "ProtectionEnded"           // its lock has ended

@@ -21,6 +21,7 @@ import (
 	"druid.internal/druid/internal/store/open"
 	"druid.internal/druid/test/faults"
 	"druid.internal/druid/test/sites"
+	"druid.internal/druid/test/stores"
 )
 
 // bucketReport is what `etcdbrctl bucket ... -o json` tells.
@@ -218,7 +219,8 @@ func TestLockingIsAStepOfItsOwnThatNobodyTakesBack(t *testing.T) {
 		p := administered(t, s, "", unmade(t), sites.Owner)
 		p.ensures()
 		p.fails(3, "bucket lock", "--yes") // there is nothing to lock
-		p = administered(t, s, "", unmade(t), sites.Owner)
+		name := unmade(t)
+		p = administered(t, s, "", name, sites.Owner)
 		loose := p.ensures(want.loose...)
 		if loose.Level != "governance" || loose.After.Locked {
 			t.Fatalf("it is %+v", loose)
@@ -226,7 +228,14 @@ func TestLockingIsAStepOfItsOwnThatNobodyTakesBack(t *testing.T) {
 		ofS3 := loose.After.ObjectLock
 		if ofS3 {
 			says(t, p.fails(3, "bucket lock", "--yes"), "governance", "--retention-mode=compliance")
+			h := handsOn(t, s, name, sites.Owner)
+			h.put("old", []byte("written under locks that can be lifted"))
 			p.ensures(want.wish...)
+			for _, v := range h.versions("old") {
+				if err := h.raw.(stores.Shortener).Shorten(t.Context(), v); err == nil {
+					t.Errorf("the lock of %+v could be lifted still", v)
+				}
+			}
 		}
 		says(t, p.succeeds("bucket lock"), "Nothing was done")
 		if now := p.inspects().Before; now.Locked || slices.Contains(now.Guards, "settings") {

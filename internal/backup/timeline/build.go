@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"druid.internal/druid/internal/backup/snapshot"
 )
@@ -298,6 +301,9 @@ func (b *builder) missing() {
 // timeline sorts what was collected.
 func (b *builder) timeline() Timeline {
 	t := Timeline{Findings: b.findings}
+	for i := range t.Findings {
+		t.Findings[i].Text = oneLine(t.Findings[i].Text)
+	}
 	for _, l := range b.ordered {
 		t.Lineages = append(t.Lineages, *l)
 	}
@@ -306,4 +312,13 @@ func (b *builder) timeline() Timeline {
 			cmp.Compare(x.Lineage, y.Lineage), cmp.Compare(x.Version, y.Version), cmp.Compare(x.Text, y.Text))
 	})
 	return t
+}
+
+// oneLine is a text that shows on a terminal what it has. Whoever may write into the bucket names objects as he likes.
+func oneLine(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }

@@ -2,6 +2,7 @@ package extender_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -60,8 +61,24 @@ func asleep(t *testing.T, p storetest.Profile, fulls ...string) sleeper {
 	return s
 }
 
-// full writes a full with its manifest.
+// full writes a full with its manifest, packed and with the digest that etcd appends.
 func (s sleeper) full(name, content string) {
+	s.T.Helper()
+	file := append([]byte(content), make([]byte, 512-len(content)%512)...)
+	sum := sha256.Sum256(file)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(append(file, sum[:]...)); err != nil {
+		s.T.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		s.T.Fatal(err)
+	}
+	s.object(name, packed.String())
+}
+
+// object writes what is named like a full, with a manifest that has its digest.
+func (s sleeper) object(name, content string) {
 	s.T.Helper()
 	n := enginetest.MustName(name)
 	enginetest.Put(s.T, s.Memory, enginetest.Key(n), []byte(content))
@@ -355,7 +372,7 @@ func TestWhereTheStoreDoesNotCopyTheBytesGoThroughUs(t *testing.T) {
 	s := asleep(t, copying(), full)
 	s.Clock.Advance(3 * day)
 	r, err := s.try(noCopier{s.Memory})
-	if err != nil || r.Objects[0].Way != immutability.WayStream || r.BytesMoved != int64(len("the database "+full)) || !r.Protection.Protected() {
+	if err != nil || r.Objects[0].Way != immutability.WayStream || r.BytesMoved != s.Versions(enginetest.Key(enginetest.MustName(full)))[0].Size || !r.Protection.Protected() {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -463,6 +480,22 @@ func TestADamagedBackupIsNotProlonged(t *testing.T) {
 				if strings.Contains(n, "-00000020-") && n != newer {
 					t.Errorf("the damaged one was copied: %s", n)
 				}
+			}
+		})
+	}
+}
+
+// Whoever may write makes a manifest with the digest of whatever he writes.
+func TestWhatIsNoDatabaseIsNotProlongedWhateverItsManifestTells(t *testing.T) {
+	older, newer := enginetest.FullName(10, 0), enginetest.FullName(20, 30)
+	for way, p := range map[string]storetest.Profile{"in place": inPlace(), "hold": holding(), "copy": copying()} {
+		t.Run(way, func(t *testing.T) {
+			s := asleep(t, p, older)
+			s.object(newer, "no database at all")
+			s.Clock.Advance(80 * time.Hour)
+			r, err := s.try(s.Memory)
+			if !errors.Is(err, extender.ErrFellBack) || r.Base != older || len(r.Damaged) != 1 || !strings.Contains(r.Damaged[0].Object, newer) {
+				t.Errorf("kept %s, %v: %+v", r.Base, err, r.Damaged)
 			}
 		})
 	}

@@ -48,8 +48,9 @@ func (x *run) verify(ctx context.Context, p restoreplan.Plan) error {
 	return nil
 }
 
-// read reads a snapshot whole. What has a manifest must have its digest. The rest proves itself: a
-// full by the SHA-256 that etcd appends to it, a delta by the one in its header or at its end.
+// read reads a snapshot whole. What has a manifest must have its digest. Besides, it proves itself: a full by the
+// SHA-256 that etcd appends to it, a delta by the one in its header or at its end. For whoever may write makes a
+// manifest for whatever he likes, and in its favour the locks of what is good would end.
 func (x *run) read(ctx context.Context, s timeline.Snapshot) (measure, error) {
 	opts := fetch.Options{Size: s.Size, Parallel: x.q.Ranges, OnRead: func(n int) {
 		x.q.Progress("reading the backup", x.bytesRead.Add(int64(n)), 0)
@@ -72,16 +73,16 @@ func (x *run) read(ctx context.Context, s timeline.Snapshot) (measure, error) {
 	sum := sha256.New()
 	m := measure{size: s.Size}
 	src := io.TeeReader(packed, sum)
-	switch {
-	case told != nil:
-		m.content, m.last = told.ContentSize, told.LastRevision
-	case s.Full():
+	if s.Full() {
 		err = m.readFull(src, s.Name())
-	default:
+	} else {
 		err = m.readDelta(src, s.Name())
 	}
 	if err == nil {
 		_, err = io.Copy(io.Discard, src) // to the end of what is stored, where the digest is compared
+	}
+	if err == nil && told != nil {
+		m.content, m.last = told.ContentSize, told.LastRevision
 	}
 	sum.Sum(m.digest[:0])
 	return m, err

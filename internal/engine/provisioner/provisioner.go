@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
@@ -117,16 +118,42 @@ func (p *Provisioner) Ensure(ctx context.Context, w immutability.BucketWish) (Re
 }
 
 func (p *Provisioner) carryOut(ctx context.Context, plan immutability.BucketPlan, r *Report) error {
-	for _, s := range plan.Steps {
+	for i, s := range plan.Steps {
 		said, err := p.bucket.Do(ctx, s)
 		if s.Optional && errors.Is(err, store.ErrUnsupported) {
 			r.Done = append(r.Done, Done{BucketStep: s, Said: err.Error(), Skipped: true})
 			continue
 		}
 		if err != nil {
+			if open := p.putBack(ctx, plan.Steps[:i], plan.Steps[i:], r); open != nil {
+				err = fmt.Errorf("%w; %w", err, open)
+			}
 			return err
 		}
 		r.Done = append(r.Done, Done{BucketStep: s, Said: said})
+	}
+	return nil
+}
+
+// putBackTimeout bounds how long after an interruption a lifted guard is still worked on.
+const putBackTimeout = 30 * time.Second
+
+// putBack adds the guard again that was lifted for steps of which one has failed. A plan that cannot be carried out
+// would leave the bucket without it for good.
+func (p *Provisioner) putBack(ctx context.Context, done, left []immutability.BucketStep, r *Report) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTimeout)
+	defer cancel()
+	for _, add := range left {
+		if add.Do != immutability.BucketGuard || !slices.ContainsFunc(done, func(s immutability.BucketStep) bool {
+			return s.Do == immutability.BucketLift && s.Guard == add.Guard
+		}) {
+			continue
+		}
+		said, err := p.bucket.Do(ctx, add)
+		if err != nil {
+			return fmt.Errorf("the statement %q was lifted and cannot be put back, run it again: %w", add.Guard, err)
+		}
+		r.Done = append(r.Done, Done{BucketStep: add, Said: said})
 	}
 	return nil
 }

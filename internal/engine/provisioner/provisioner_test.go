@@ -3,6 +3,7 @@ package provisioner_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,10 @@ func (b *bucket) Location() string                                  { return "bu
 func (b *bucket) Read(context.Context) (immutability.Bucket, error) { return b.state, nil }
 func (b *bucket) Delete(context.Context) error                      { b.deleted = true; return nil }
 
-func (b *bucket) Do(_ context.Context, s immutability.BucketStep) (string, error) {
+func (b *bucket) Do(ctx context.Context, s immutability.BucketStep) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
 	if b.before != nil {
 		if err := b.before(s); err != nil {
 			return "", err
@@ -70,6 +74,38 @@ func TestABucketThatSomebodyMakesMeanwhileIsPlannedAnew(t *testing.T) {
 	r, err := provisioner.New(b).Ensure(t.Context(), w)
 	if err != nil || b.state.Period != w.Period || len(r.Done) != 2 || r.Done[1].Do != immutability.BucketPolicy {
 		t.Errorf("it did %v, %v", b.did, err)
+	}
+}
+
+// A plan that cannot be carried out leaves no bucket with less than it had.
+func TestAGuardThatWasLiftedIsPutBackWhenAStepFails(t *testing.T) {
+	refused := errors.New("refused")
+	guarded := immutability.Bucket{Exists: true, Versioned: true, ObjectLock: true, AbortsUploads: true, Mode: immutability.ModeGovernance,
+		Period: immutability.Period(96 * time.Hour), Guards: []immutability.Guard{immutability.GuardPlainHTTP, immutability.GuardOldTLS, immutability.GuardSettings}}
+	w := immutability.BucketWish{Type: immutability.ByBucket, Period: guarded.Period, Mode: immutability.ModeCompliance}
+	for phrase, c := range map[string]struct {
+		fails []immutability.BucketStepKind
+		says  string
+		did   []immutability.BucketStepKind
+	}{
+		"the walk fails":        {[]immutability.BucketStepKind{immutability.BucketLengthen}, "refused", []immutability.BucketStepKind{"lift-guard", "set-policy", "add-guard"}},
+		"the default lock does": {[]immutability.BucketStepKind{immutability.BucketPolicy}, "refused", []immutability.BucketStepKind{"lift-guard", "add-guard"}},
+		"nothing was lifted":    {[]immutability.BucketStepKind{immutability.BucketLift}, "refused", nil},
+		"it cannot be put back": {[]immutability.BucketStepKind{immutability.BucketLengthen, immutability.BucketGuard}, `"settings" was lifted`, []immutability.BucketStepKind{"lift-guard", "set-policy"}},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b := &bucket{rules: "S3", state: guarded, before: func(s immutability.BucketStep) error {
+			if slices.Contains(c.fails, s.Do) {
+				cancel() // as by a signal
+				return refused
+			}
+			return nil
+		}}
+		r, err := provisioner.New(b).Ensure(ctx, w)
+		if !errors.Is(err, refused) || !strings.Contains(err.Error(), c.says) || !slices.Equal(b.did, c.did) || len(r.Done) != len(c.did) {
+			t.Errorf("%s: it did %v and tells %d, %v", phrase, b.did, len(r.Done), err)
+		}
 	}
 }
 

@@ -42,6 +42,9 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	h = h.DeepCopy()
 	f := h.FinalSnapshot
 	damaged, known := tells(newest, f)
+	if h.AwakeSince == nil && damaged == "" {
+		damaged = strange(newest, f, o.Etcd.Status.LastKnownRevision)
+	}
 	f.LookedAt, f.Damaged = &at, damaged
 	if damaged != "" {
 		return h // the dates are of another one
@@ -79,6 +82,16 @@ func tells(n immutability.Notice, final *druidv1alpha1.FinalSnapshot) (damaged s
 	return "", true
 }
 
+// strange says what is wrong with a backup that goes further than any member of a cluster that sleeps ever told; empty:
+// nothing. Whoever may write has put it there. Runs keep the newest, so the lock of the final full ends meanwhile.
+func strange(n immutability.Notice, final *druidv1alpha1.FinalSnapshot, highest *int64) string {
+	if highest == nil || n.End <= max(*highest, final.Revision) {
+		return ""
+	}
+	return fmt.Sprintf("%s is kept, which goes to revision %d, and no member told of more than %d: unless you know who wrote it, leave it and its deltas out with etcdbrctl exclude, or the lock of %s ends",
+		n.Snapshot, n.End, max(*highest, final.Revision), final.Name)
+}
+
 // taskPatience is how long a task may be there before somebody acts on it.
 const taskPatience = 5 * time.Minute
 
@@ -108,7 +121,7 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	kept := "held"
 	switch until := final.ProtectedUntil; {
 	case final.Damaged != "":
-		return fails(druidv1alpha1.ReasonFinalSnapshotDamaged, "the newest backup is damaged or gone, and what is good before it is kept locked, if anything: %s; wake the cluster, whose volumes may have everything, and have it take a full snapshot", final.Damaged), true
+		return fails(druidv1alpha1.ReasonFinalSnapshotDamaged, "what is kept locked, if anything, is not the final full snapshot: %s; wake the cluster, whose volumes may have everything, and have it take a full snapshot", final.Damaged), true
 	case final.Held:
 	case until == nil:
 		kept = "locked, nobody has told until when"

@@ -147,6 +147,42 @@ func TestTheLockOfAnotherSnapshotIsNotThatOfTheFinalOne(t *testing.T) {
 	}
 }
 
+// Whoever may write puts a full into the bucket while the cluster sleeps. The runs keep that one, and the lock of the final
+// one ends.
+func TestANewerSnapshotThatNoMemberWroteIsNotTheFinalOne(t *testing.T) {
+	until := metav1.NewTime(testNow.Add(48 * time.Hour))
+	for phrase, c := range map[string]struct {
+		kept    string
+		end     int64
+		highest *int64
+		awake   bool
+		want    druidv1alpha1.ConditionStatus
+	}{
+		"further than any member was":               {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo(1002), false, isFalse},
+		"a delta that only somebody else can have":  {"Full-00000000-00001000-1748000000.zst.final", 1003, ptrTo(1002), false, isFalse},
+		"what a member uploaded as it stopped":      {"Full-00000000-00001000-1748000000.zst.final", 1002, ptrTo(1002), false, isTrue},
+		"an operator before that knew of revisions": {"Full-00000000-00001000-1748000000.zst.final", 1002, nil, false, isTrue},
+		"members write again":                       {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo(1002), true, isTrue},
+	} {
+		n := immutability.Notice{At: testNow, Snapshot: c.kept, End: c.end, Until: testNow.Add(96 * time.Hour)}
+		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00001000-1748000000.zst.final", Revision: 1000, ProtectedUntil: &until}, func(o *Observation) {
+			o.Etcd.Status.LastKnownRevision = c.highest
+			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
+			if c.awake {
+				since := ago(time.Hour)
+				o.Etcd.Status.Hibernation.AwakeSince = &since
+			}
+		})
+		got := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected)
+		if got == nil || got.Status != c.want || c.want == isFalse && !strings.Contains(got.Message, "etcdbrctl exclude") {
+			t.Errorf("%s: %+v, want %s", phrase, got, c.want)
+		}
+	}
+}
+
+func ptrTo(n int64) *int64 { return &n }
+
 // A run after waking up tells that nothing is held by runs any more, whatever the bucket holds by itself.
 func TestAReleaseIsBelieved(t *testing.T) {
 	for released, want := range map[bool]bool{true: false, false: true} {

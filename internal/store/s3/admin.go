@@ -83,12 +83,12 @@ func (a *Admin) read(ctx context.Context) (immutability.Bucket, error) {
 	case status == http.StatusNotFound:
 		return b, nil
 	case status == http.StatusForbidden: // it is there, and we may not look at it
-		denied := a.s.classify(ctx, err)
+		denied := err
 		if b.Owner, err = a.foreignOwner(ctx, server); err != nil || b.Owner == "" {
-			return b, denied
+			return b, a.why(ctx, denied)
 		}
 	default:
-		return b, a.s.classify(ctx, err)
+		return b, a.why(ctx, err)
 	}
 	b.Exists = true
 	if b.Owner == "" {
@@ -119,6 +119,17 @@ func (a *Admin) read(ctx context.Context) (immutability.Bucket, error) {
 		return b, err
 	}
 	return b, a.readLifecycle(ctx, &b)
+}
+
+// why is the error of a HEAD with what the server has to say: its answer has no body, so a wrong secret looks like a
+// missing right, and a session that is over or a name that no bucket can have like nothing in particular.
+func (a *Admin) why(ctx context.Context, head error) error {
+	if statusOf(head) != 0 {
+		if _, err := a.s.versioning(ctx); err != nil && !errors.Is(err, store.ErrForbidden) {
+			return err
+		}
+	}
+	return a.s.classify(ctx, head)
 }
 
 // isMinIO tells by the name that a server gives itself.

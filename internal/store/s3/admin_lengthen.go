@@ -114,11 +114,22 @@ func (a *Admin) lengthenOne(ctx context.Context, o store.Object, step immutabili
 	if until.Equal(has.Until) && immutability.Compare(has.Mode, mode) == 0 {
 		return false, nil
 	}
-	if _, err := a.s.client.PutObjectRetention(ctx, &awss3.PutObjectRetentionInput{
+	in := &awss3.PutObjectRetentionInput{
 		Bucket: a.bucket(), Key: &o.Key, VersionId: aws.String(o.ID),
 		Retention: &types.ObjectLockRetention{Mode: lockMode(mode), RetainUntilDate: &until},
-	}); err != nil {
-		return false, a.s.classify(ctx, err)
+	}
+	// The mode of a lock is changed by nobody but who may bypass it, for the better as well. Neither the end
+	// nor the mode that is asked for here is less than what was read a moment ago.
+	harden := has.Mode == immutability.ModeGovernance && mode == immutability.ModeCompliance
+	if harden {
+		in.BypassGovernanceRetention = aws.Bool(true)
+	}
+	if _, err := a.s.client.PutObjectRetention(ctx, in); err != nil {
+		err = a.s.classify(ctx, err)
+		if harden {
+			err = fmt.Errorf("its lock of mode governance cannot be made one of mode compliance, which takes s3:BypassGovernanceRetention: %w", err)
+		}
+		return false, err
 	}
 	got, err := a.s.askRetention(ctx, o.Version)
 	if err != nil {

@@ -83,6 +83,11 @@ func (f *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			var asked struct{ Mode, RetainUntilDate string }
 			_ = xml.Unmarshal(body, &asked)
+			// As servers do: the mode of a lock changes only for whoever may bypass it.
+			if strings.HasPrefix(f.retention[key], "GOVERNANCE") && asked.Mode != "GOVERNANCE" && r.Header.Get("X-Amz-Bypass-Governance-Retention") != "true" {
+				no(http.StatusBadRequest, "InvalidRequest")
+				return
+			}
 			f.retention[key] = asked.Mode + " " + asked.RetainUntilDate
 			return
 		}
@@ -147,6 +152,36 @@ func do(t *testing.T, a *Admin, s immutability.BucketStep) (string, error) {
 // compliance is a step about four days of that mode.
 func compliance(kind immutability.BucketStepKind) immutability.BucketStep {
 	return immutability.BucketStep{Do: kind, Mode: immutability.ModeCompliance, Period: immutability.Period(96 * time.Hour)}
+}
+
+// The answer to a HEAD has no body, so the server does not say there what is wrong.
+func TestWhyABucketCannotBeLookedAtIsAskedFor(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		head int
+		get  int
+		code string
+		want error
+		says string
+	}{
+		"a wrong secret":          {http.StatusForbidden, http.StatusForbidden, "SignatureDoesNotMatch", store.ErrCredentials, "check secretAccessKey"},
+		"a session that is over":  {http.StatusBadRequest, http.StatusBadRequest, "ExpiredToken", store.ErrCredentials, "renew the token"},
+		"no name of a bucket":     {http.StatusBadRequest, http.StatusBadRequest, "InvalidBucketName", store.ErrNoBucket, "cannot be the name of a bucket"},
+		"no right":                {http.StatusForbidden, http.StatusForbidden, "AccessDenied", store.ErrForbidden, "grant the action"},
+		"no right to look so far": {http.StatusForbidden, http.StatusOK, "", store.ErrForbidden, "grant the action"},
+	} {
+		f := &service{exists: true, refuse: func(r *http.Request) (int, string) {
+			switch {
+			case r.Method == http.MethodHead:
+				return c.head, ""
+			case c.get != http.StatusOK:
+				return c.get, c.code
+			}
+			return 0, ""
+		}}
+		if _, err := administer(t, f).Read(t.Context()); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", phrase, err, c.says)
+		}
+	}
 }
 
 func TestLocksAreAllowedLaterWhereTheServerCan(t *testing.T) {
