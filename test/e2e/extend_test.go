@@ -183,7 +183,7 @@ func TestASleepingBackupOutlivesLocksOfSeconds(t *testing.T) {
 			server := sites.S3Of(s)
 			client := server.Client(server.Root)
 			const twin = "twin"
-			ends := time.Now().Add(30 * time.Second)
+			ends := time.Now().Add(45 * time.Second) // until then all must be laid out and kept locked
 			_, dir := originals(t)
 			files, err := filepath.Glob(filepath.Join(dir, prefix, "v2", "*"))
 			if err != nil || len(files) != 3 {

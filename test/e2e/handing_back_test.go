@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -70,6 +71,23 @@ func (c *crew) tells(m *members.Member, args []string) (downgradeState, outcome)
 	return decode[downgradeState](c.t, o.stdout), o
 }
 
+// tellsAgain gives a command until it does not end because the members cannot be reached, or lost their leader just
+// then, as a person would. All that it said is in the outcome.
+func (c *crew) tellsAgain(m *members.Member, args []string) (s downgradeState, o outcome) {
+	c.t.Helper()
+	said := ""
+	c.await("the members carry out "+strings.Join(args, " "), func(context.Context) error {
+		s, o = c.tells(m, args)
+		said += o.stderr
+		if o.code == 5 {
+			return errors.New(o.stderr)
+		}
+		return nil
+	})
+	o.stderr = said
+	return s, o
+}
+
 // runs are the versions of etcd that the members run.
 func (c *crew) runs(ctx context.Context) (versions []string, err error) {
 	for _, m := range c.Members() {
@@ -116,7 +134,7 @@ func TestAClusterGoesBackToEtcd35WhileItServes(t *testing.T) {
 				c.must(err)
 				from = now + 1
 			}
-			if _, o := c.tells(c.Member(0), commands[1]); o.code != 3 || !strings.Contains(o.stderr, "snapshotFormat") {
+			if _, o := c.tellsAgain(c.Member(0), commands[1]); o.code != 3 || !strings.Contains(o.stderr, "snapshotFormat") {
 				t.Errorf("with backups that the original cannot read it ends with %d: %s", o.code, o.stderr)
 			}
 			c.must(c.Reconfigure(forTheOriginal))
@@ -136,10 +154,10 @@ func TestAClusterGoesBackToEtcd35WhileItServes(t *testing.T) {
 				}
 				return nil
 			})
-			if s, o := c.tells(c.Member(0), commands[0]); s.State != downgrader.Due {
+			if s, o := c.tellsAgain(c.Member(0), commands[0]); s.State != downgrader.Due {
 				t.Fatalf("before it began: %+v, %s", s, o.stderr)
 			}
-			s, o := c.tells(c.Member(0), commands[1])
+			s, o := c.tellsAgain(c.Member(0), commands[1])
 			if s.State != downgrader.Ready {
 				t.Fatalf("%+v, exit code %d: %s", s, o.code, o.stderr)
 			}
@@ -159,12 +177,12 @@ func TestAClusterGoesBackToEtcd35WhileItServes(t *testing.T) {
 			c.must(first.Stop())
 			first.Start()
 			c.ready()
-			if s, _ := c.tells(first, commands[1]); s.State != downgrader.Ready {
+			if s, _ := c.tellsAgain(first, commands[1]); s.State != downgrader.Ready {
 				t.Errorf("given again it says %+v", s)
 			}
 
-			order := append(c.Others(c.leader()), c.leader())
-			for _, m := range order {
+			leader := c.leader()
+			for _, m := range append(c.Others(leader), leader) {
 				c.must(m.Stop())
 				plain, err := m.StartPlain(binary)
 				c.must(err)
@@ -183,12 +201,15 @@ func TestAClusterGoesBackToEtcd35WhileItServes(t *testing.T) {
 					})
 				}
 			}
-			versions, err := c.runs(t.Context())
-			c.must(err)
+			var versions []string
+			c.await("all members tell their versions", func(ctx context.Context) (err error) {
+				versions, err = c.runs(ctx)
+				return err
+			})
 			if strings.Join(versions, " ") != strings.Repeat(stores.Etcd35Version[1:]+" ", 2)+stores.Etcd35Version[1:] {
 				t.Errorf("the members run %q", versions)
 			}
-			if s, o := c.tells(c.Member(0), commands[0]); s.State != downgrader.Done {
+			if s, o := c.tellsAgain(c.Member(0), commands[0]); s.State != downgrader.Done {
 				t.Errorf("at the end: %+v, %s", s, o.stderr)
 			}
 			working.end()
@@ -204,10 +225,10 @@ func TestADowngradeThatNobodyFollowedIsEnded(t *testing.T) {
 	c := enlist(t, members.Options{Members: 3, Sidecar: forTheOriginal, Backup: sites.Way{Provider: "Local", Container: t.TempDir()}}, "")
 	c.start()
 	c.work(200).wait()
-	if s, o := c.tells(c.Member(0), commands[1]); s.State != downgrader.Ready {
+	if s, o := c.tellsAgain(c.Member(0), commands[1]); s.State != downgrader.Ready {
 		t.Fatalf("%+v: %s", s, o.stderr)
 	}
-	c.tells(c.Member(1), commands[2])
+	c.tellsAgain(c.Member(1), commands[2])
 	c.await("the data have the form of etcd 3.6", func(context.Context) error {
 		s, o := c.tells(c.Member(0), commands[0])
 		for _, m := range s.Members {

@@ -118,8 +118,7 @@ func TestAValueThatOneMemberHasOtherwiseIsNotBackedUp(t *testing.T) {
 	c := enlist(t, members.Options{Members: 3}, "")
 	c.start()
 	const key = "/flipped"
-	_, err := c.client.Put(t.Context(), key, "the value that was written")
-	c.must(err)
+	c.put(c.client, key, "the value that was written")
 	s := c.work(5000)
 	s.wait()
 	victim := c.follower()

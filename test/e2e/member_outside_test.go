@@ -60,10 +60,7 @@ func (c *crew) forget() {
 func (o *outsiders) write(what string, n int) {
 	o.c.t.Helper()
 	for i := range n {
-		key, value := fmt.Sprintf("%s%s/%04d", loadPrefix, what, i), fmt.Sprint(i)
-		r, err := o.client.Put(o.c.t.Context(), key, value)
-		o.c.must(err)
-		o.c.told.Put(key, value, r.Header.Revision)
+		o.c.put(o.client, fmt.Sprintf("%s%s/%04d", loadPrefix, what, i), fmt.Sprint(i))
 	}
 }
 
@@ -106,17 +103,25 @@ func (o *outsiders) joined() {
 // remove takes a plain etcd off the list, as a person would, and ends it.
 func (o *outsiders) remove(m *stores.Member) {
 	o.c.t.Helper()
-	r, err := o.c.client.MemberList(o.c.t.Context())
-	o.c.must(err)
-	for _, listed := range r.Members {
-		if listed.Name == m.Name {
-			_, err := o.c.client.MemberRemove(o.c.t.Context(), listed.ID)
-			o.c.must(err)
-			m.Kill()
-			return
+	asked := false
+	o.c.await(m.Name+" is not listed any more", func(ctx context.Context) error { // etcd may lose its leader meanwhile, and not answer
+		r, err := o.c.client.MemberList(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	o.c.t.Fatalf("%s is not listed: %v", m.Name, r.Members)
+		for _, listed := range r.Members {
+			if listed.Name == m.Name {
+				asked = true
+				_, err := o.c.client.MemberRemove(ctx, listed.ID)
+				return err
+			}
+		}
+		if !asked {
+			o.c.t.Fatalf("%s is not listed: %v", m.Name, r.Members)
+		}
+		return nil
+	})
+	m.Kill()
 }
 
 // here says whether a member here leads and writes the backups.
@@ -150,8 +155,8 @@ func TestAClusterOutsideIsMovedInUnderLoad(t *testing.T) {
 			o.joined()
 			c.await("the clients go on", worked(s, 300))
 			for _, m := range c.Members() {
-				if state, err := m.State(t.Context()); err != nil || !came(state, agentapi.JoinedAsLearner) || came(state, agentapi.NewClusterCreated) || came(state, agentapi.NewSingleNodeClusterCreated) {
-					t.Errorf("%s came by %+v, %v", m.Name, state.Transitions, err)
+				if state := c.state(m); !came(state, agentapi.JoinedAsLearner) || came(state, agentapi.NewClusterCreated) || came(state, agentapi.NewSingleNodeClusterCreated) {
+					t.Errorf("%s came by %+v", m.Name, state.Transitions)
 				}
 			}
 			c.await("a member here leads, and writes the backups", c.here)
@@ -248,9 +253,8 @@ func TestAClusterOutsideThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 				return nil
 			})
 			for _, m := range c.Members() {
-				state, err := m.State(t.Context())
-				if err != nil || state.LastRestoration != nil || came(state, agentapi.NewClusterCreated) || state.Data.State != agentapi.DataMissing {
-					t.Errorf("%s: %+v, %v", m.Name, state, err)
+				if state := c.state(m); state.LastRestoration != nil || came(state, agentapi.NewClusterCreated) || state.Data.State != agentapi.DataMissing {
+					t.Errorf("%s: %+v", m.Name, state)
 				}
 			}
 			if after := c.list().end(); after != before {

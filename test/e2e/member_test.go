@@ -75,13 +75,9 @@ func (c *crew) begin(with string) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if err := c.Plain(c.t.Context(), binary, func(ctx context.Context, client *clientv3.Client) error {
+		if err := c.Plain(c.t.Context(), binary, func(_ context.Context, client *clientv3.Client) error {
 			for i := range 200 {
-				r, err := client.Put(ctx, fmt.Sprintf("%sold/%03d", loadPrefix, i), fmt.Sprint(i))
-				if err != nil {
-					return err
-				}
-				c.told.Put(fmt.Sprintf("%sold/%03d", loadPrefix, i), fmt.Sprint(i), r.Header.Revision)
+				c.put(client, fmt.Sprintf("%sold/%03d", loadPrefix, i), fmt.Sprint(i))
 			}
 			return nil
 		}); err != nil {
@@ -124,6 +120,23 @@ func (c *crew) must(err error) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// put writes a key as clients do that try again: on a busy machine a member loses its leader now and then, and
+// answers nobody or does not say what became of the write.
+func (c *crew) put(client *clientv3.Client, key, value string) (rev int64) {
+	c.t.Helper()
+	c.await(key+" is written", func(ctx context.Context) error {
+		r, err := client.Put(ctx, key, value)
+		if err != nil {
+			c.told.Unsure(key, value)
+			return err
+		}
+		rev = r.Header.Revision
+		c.told.Put(key, value, rev)
+		return nil
+	})
+	return rev
 }
 
 // leader waits until somebody leads.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"druid.internal/druid/internal/agentapi"
@@ -31,12 +32,18 @@ func TestSidecarsWorkAsTheUserThatEtcdWants(t *testing.T) {
 	c.start()
 	c.work(200).wait()
 	lost := c.follower()
-	for _, step := range []func() error{
-		func() error { _, err := c.client.UserAdd(t.Context(), "root", "secret"); return err },
-		func() error { _, err := c.client.UserGrantRole(t.Context(), "root", "root"); return err },
-		func() error { _, err := c.client.AuthEnable(t.Context()); return err },
+	for what, step := range []func(context.Context) error{
+		func(ctx context.Context) error { _, err := c.client.UserAdd(ctx, "root", "secret"); return err },
+		func(ctx context.Context) error { _, err := c.client.UserGrantRole(ctx, "root", "root"); return err },
+		func(ctx context.Context) error { _, err := c.client.AuthEnable(ctx); return err },
 	} {
-		c.must(step())
+		c.await(fmt.Sprintf("step %d to users is taken", what), func(ctx context.Context) error {
+			err := step(ctx)
+			if errors.Is(err, rpctypes.ErrUserAlreadyExist) || errors.Is(err, rpctypes.ErrUserEmpty) { // it was, and nobody was told
+				return nil
+			}
+			return err
+		})
 	}
 	root, err := clientv3.New(clientv3.Config{Endpoints: []string{c.Others(lost)[0].ClientURL()}, Username: "root", Password: "secret", DialTimeout: 10 * time.Second})
 	c.must(err)
@@ -44,9 +51,7 @@ func TestSidecarsWorkAsTheUserThatEtcdWants(t *testing.T) {
 	if _, err := c.client.Put(t.Context(), "/load/nobody", "x"); err == nil {
 		t.Fatal("etcd wants no user")
 	}
-	put, err := root.Put(t.Context(), "/load/user", "wrote this")
-	c.must(err)
-	c.upload(put.Header.Revision)
+	c.upload(c.put(root, "/load/user", "wrote this"))
 
 	c.must(lost.LoseVolume())
 	lost.Start()
@@ -60,9 +65,7 @@ func TestSidecarsWorkAsTheUserThatEtcdWants(t *testing.T) {
 		}
 		return lost.Ready(ctx)
 	})
-	put, err = root.Put(t.Context(), "/load/user", "and this")
-	c.must(err)
-	c.upload(put.Header.Revision)
+	c.upload(c.put(root, "/load/user", "and this"))
 
 	// With another password everybody stops at the door, and goes on when the files have it.
 	_, err = root.Auth.UserChangePassword(t.Context(), "root", "changed")
@@ -70,8 +73,7 @@ func TestSidecarsWorkAsTheUserThatEtcdWants(t *testing.T) {
 	renewed, err := clientv3.New(clientv3.Config{Endpoints: root.Endpoints(), Username: "root", Password: "changed", DialTimeout: 10 * time.Second})
 	c.must(err)
 	defer renewed.Close()
-	put, err = renewed.Put(t.Context(), "/load/user", "and that")
-	c.must(err)
+	last := c.put(renewed, "/load/user", "and that")
 	c.await("a sidecar tells that it is refused", func(ctx context.Context) error {
 		for _, m := range c.Members() {
 			if s, err := m.State(ctx); err == nil && s.Etcd == nil {
@@ -81,5 +83,5 @@ func TestSidecarsWorkAsTheUserThatEtcdWants(t *testing.T) {
 		return errors.New("all reach their etcds")
 	})
 	c.must(os.WriteFile(filepath.Join(dir, "password"), []byte("changed"), 0o600))
-	c.upload(put.Header.Revision)
+	c.upload(last)
 }

@@ -296,10 +296,11 @@ func (p *shop) nothingIsLost(t *testing.T, kv clientv3.KV) {
 // holds looks for every acknowledged write through kv, while nobody writes.
 func (p *shop) holds(t *testing.T, kv clientv3.KV) {
 	t.Helper()
-	got, err := kv.Get(t.Context(), writers.Prefix, clientv3.WithPrefix())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var got *clientv3.GetResponse
+	p.await(t, "the keys can be read", func(ctx context.Context) (err error) {
+		got, err = kv.Get(ctx, writers.Prefix, clientv3.WithPrefix())
+		return err
+	})
 	for _, lost := range p.writers.Ledger.AgainstKeys(got.Kvs, got.Header.Revision) {
 		t.Error(lost)
 	}

@@ -253,8 +253,7 @@ func TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite(t *testing.T) {
 	if want := []string{"3.6", "3.6", "3.6"}; !slices.Equal(versions, want) {
 		t.Errorf("the members run %q, want %q", versions, want)
 	}
-	// An election takes seconds; a restart with less than a majority takes as long as a pod.
-	if stall > 20*time.Second {
+	if stall > stallAtMost {
 		t.Errorf("for %v no write was acknowledged", stall)
 	}
 	all, err := etcd.Get(t.Context(), writers.Prefix, clientv3.WithPrefix())

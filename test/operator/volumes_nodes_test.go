@@ -147,7 +147,7 @@ spec: {labels: {}, replicas: 3, storageClass: %s, storageCapacity: 1Gi, etcd: {}
 	if err != nil || len(members.Members) != 3 {
 		t.Errorf("the members are %v (%v), want three", members, err)
 	}
-	if stall > 20*time.Second {
+	if stall > stallAtMost {
 		t.Errorf("for %v no write was acknowledged", stall)
 	}
 	all, err := etcd.Get(t.Context(), writers.Prefix, clientv3.WithPrefix())

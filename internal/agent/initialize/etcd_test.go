@@ -180,9 +180,10 @@ func TestThreeMembersBeginLoseOneAndRestart(t *testing.T) {
 	startAll(t, all, agentapi.ValidateFull)
 	cluster := uint64(all[0].etcd.Server.Cluster().ID())
 	c := all[0].connect()
-	if _, err := c.Put(t.Context(), "key", "kept"); err != nil {
-		t.Fatal(err)
-	}
+	until(t, "the cluster takes a write", func() bool { // its first leader may not last
+		_, err := c.Put(t.Context(), "key", "kept")
+		return err == nil
+	})
 	for _, s := range all {
 		if got := uint64(s.etcd.Server.Cluster().ID()); got != cluster {
 			t.Errorf("%s began cluster %x, and etcd-0 %x", s.name, got, cluster)

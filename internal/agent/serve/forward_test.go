@@ -16,6 +16,7 @@ import (
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/agentapi/auth"
 	"druid.internal/druid/internal/agentapi/auth/authtest"
+	"druid.internal/druid/internal/hosttest"
 )
 
 // leadership is who leads, as all sidecars of a test see it.
@@ -146,8 +147,7 @@ func TestACallThatMayNotIsNotPassedOn(t *testing.T) {
 
 func TestWithoutALeaderTheAnswerIsOneLine(t *testing.T) {
 	p := newPKI(t)
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
+	gone := "http://" + hosttest.Nobody()
 	one, two, l := pair(t, p, nil)
 	h := p.caller(t, "", nil, authtest.Leaf{})
 	for name, c := range map[string]struct {
@@ -156,7 +156,7 @@ func TestWithoutALeaderTheAnswerIsOneLine(t *testing.T) {
 		want string
 	}{
 		"unknown":                {"", errors.New("etcd sees no leader"), "the backup leader is not known: etcd sees no leader\n"},
-		"unreachable":            {gone.URL, nil, "the backup leader " + gone.URL + " does not answer: dial tcp"},
+		"unreachable":            {gone, nil, "the backup leader " + gone + " does not answer: dial tcp"},
 		"no address":             {"", nil, "the backup leader's address is unusable"},
 		"without a TLS it needs": {strings.Replace(two.url, "https:", "http:", 1), nil, ""},
 	} {

@@ -27,7 +27,7 @@ const (
 )
 
 // patience is what a test waits for a fact at most.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestAHeaderThatComesSlowlyEndsTheConnection(t *testing.T) {
 	s := start(t, Options{HeaderTimeout: short}, http.NotFoundHandler())
@@ -101,7 +101,7 @@ func TestABodyThatNobodyReadsDoesNotHoldTheServer(t *testing.T) {
 }
 
 func TestWorkThatOutlastsTheTimeoutsIsNotDisturbed(t *testing.T) {
-	const all = 500 * time.Millisecond // enough for a client that does its part at once
+	const all = 2 * time.Second // enough for a client that does its part at once, on a busy machine
 	for name, call := range map[string]string{
 		"without a body": "POST / HTTP/1.1\r\nHost: x\r\n\r\n",
 		"with a body":    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",

@@ -31,7 +31,7 @@ func addLearner(t *testing.T, c *Cluster, n *node) Peer {
 
 func TestAMemberJoinsAsLearnerIsPromotedAndRemoved(t *testing.T) {
 	t.Parallel()
-	nodes, c := startCluster(t, 1, nil)
+	nodes, c := startCluster(t, 1, calm)
 	before, err := c.Members(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestAMemberJoinsAsLearnerIsPromotedAndRemoved(t *testing.T) {
 	put(t, first.member(c).client, "a", strings.Repeat("x", 1000))
 
 	var p Peer
-	second := join(t, "etcd-1", nil, func(n *node) {
+	second := join(t, "etcd-1", calm, func(n *node) {
 		p = addLearner(t, c, n)
 		if p.ID == 0 || !p.Learner || p.Started() || !slices.Equal(p.PeerURLs, n.peerURLs()) {
 			t.Fatalf("added %+v", p)
@@ -123,7 +123,7 @@ func TestAMemberJoinsAsLearnerIsPromotedAndRemoved(t *testing.T) {
 
 func TestTheStrictCheckOfReconfigurationsIsToldFromAnOutage(t *testing.T) {
 	t.Parallel()
-	nodes, c := startCluster(t, 3, nil)
+	nodes, c := startCluster(t, 3, calm)
 	_, followers := leaderOf(t, c, nodes...)
 	dead := followers[1]
 	dead.stop()
@@ -147,7 +147,7 @@ func TestTheStrictCheckOfReconfigurationsIsToldFromAnOutage(t *testing.T) {
 
 func TestAPromotionIsAskedOfTheLeaderEvenIfOnlyAFollowerIsKnown(t *testing.T) {
 	t.Parallel()
-	nodes, c := startCluster(t, 2, nil)
+	nodes, c := startCluster(t, 2, calm)
 	leader, followers := leaderOf(t, c, nodes...)
 	only := clusterOf(t, Config{}, followers...)
 	follower := followers[0].member(only)
@@ -155,7 +155,7 @@ func TestAPromotionIsAskedOfTheLeaderEvenIfOnlyAFollowerIsKnown(t *testing.T) {
 		t.Fatalf("the follower leads to %v, want the leader at %s", m, leader.client())
 	}
 	var p Peer
-	join(t, "etcd-2", nil, func(n *node) {
+	join(t, "etcd-2", calm, func(n *node) {
 		p = addLearner(t, only, n)
 		is(t, "promote a learner that never started", only.Promote(t.Context(), p.ID), ErrLearnerNotReady)
 	}, nodes...)
@@ -170,7 +170,7 @@ func TestAPromotionIsAskedOfTheLeaderEvenIfOnlyAFollowerIsKnown(t *testing.T) {
 
 func TestPeerURLsChange(t *testing.T) {
 	t.Parallel()
-	nodes, c := startCluster(t, 3, nil)
+	nodes, c := startCluster(t, 3, calm)
 	_, followers := leaderOf(t, c, nodes...)
 	id, other := followers[0].id, followers[1]
 	want := []string{"http://" + hosttest.Own() + ":2380", followers[0].peerURLs()[0]} // the others still reach it
@@ -201,7 +201,7 @@ func TestPeerURLsChange(t *testing.T) {
 
 func TestLeadershipMovesFromTheLeaderOnly(t *testing.T) {
 	t.Parallel()
-	nodes, c := startCluster(t, 3, nil)
+	nodes, c := startCluster(t, 3, calm)
 	leader, followers := leaderOf(t, c, nodes...)
 	is(t, "ask a follower", followers[0].member(c).MoveLeader(t.Context(), followers[1].id), ErrNotLeader)
 	is(t, "to nobody", leader.member(c).MoveLeader(t.Context(), 4711), ErrNoTransferee)

@@ -9,7 +9,7 @@ import (
 
 func TestADowngradeIsAllowedAndForbidden(t *testing.T) {
 	t.Parallel()
-	nodes, c := startCluster(t, 3, nil)
+	nodes, c := startCluster(t, 3, calm)
 	leaderOf(t, c, nodes...)
 	status := func(what, storage, to string) {
 		t.Helper()

@@ -31,7 +31,7 @@ func enableAuth(t *testing.T, client *clientv3.Client) {
 
 func TestAUserAdministersAClusterWithAuthentication(t *testing.T) {
 	t.Parallel()
-	nodes, plain := startCluster(t, 2, nil)
+	nodes, plain := startCluster(t, 2, calm)
 	leaderOf(t, plain, nodes...)
 	root := Config{Username: "root", Password: "secret"}
 	c := clusterOf(t, root, nodes...)
@@ -55,7 +55,7 @@ func TestAUserAdministersAClusterWithAuthentication(t *testing.T) {
 	}
 
 	var p Peer
-	learner := join(t, "etcd-2", nil, func(n *node) { p = addLearner(t, c, n) }, nodes...)
+	learner := join(t, "etcd-2", calm, func(n *node) { p = addLearner(t, c, n) }, nodes...)
 	var st Status
 	until(t, "the learner knows that etcd wants a user", func() (err error) {
 		st, err = learner.member(clusterOf(t, Config{}, learner)).Status(t.Context())
@@ -153,7 +153,7 @@ func TestATokenThatEtcdForgotIsRenewed(t *testing.T) {
 // With the token it has, a member can be asked when the majority that logs in is gone.
 func TestATokenOutlivesTheMajority(t *testing.T) {
 	t.Parallel()
-	nodes, plain := startCluster(t, 2, nil)
+	nodes, plain := startCluster(t, 2, calm)
 	leaderOf(t, plain, nodes...)
 	enableAuth(t, nodes[0].member(plain).client)
 	c := clusterOf(t, Config{Username: "root", Password: "secret", DialTimeout: 15 * time.Second}, nodes...)

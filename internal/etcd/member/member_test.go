@@ -324,7 +324,7 @@ func TestTheFirstMemberThatAnswersIsChosen(t *testing.T) {
 	t.Parallel()
 	e := startEtcd(t, nil)
 	gone := hosttest.Nobody()
-	c, err := New(Config{Endpoints: []string{"http://" + gone, "http://" + address(e)}, InsecureTransport: true, DialTimeout: 2 * time.Second})
+	c, err := New(Config{Endpoints: []string{"http://" + gone, "http://" + address(e)}, InsecureTransport: true, DialTimeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestAProofOfLessIsNone(t *testing.T) {
 
 // The time for a full must not bound the question for its lock, which comes after the proof.
 func TestALongProofDoesNotSpoilTheSnapshot(t *testing.T) {
-	began := time.Now()
+	began, looks := time.Now(), 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
 		op := agentapi.Operation{Kind: "verify", Status: agentapi.InProgress, Start: began}
@@ -52,7 +52,9 @@ func TestALongProofDoesNotSpoilTheSnapshot(t *testing.T) {
 		case agentapi.Verify:
 			answer(op)
 		case agentapi.Operations:
-			op.Status, op.Proved = agentapi.Success, &agentapi.Proved{Base: "Full-1", EndRevision: 9}
+			if looks++; looks > 3 {
+				op.Status, op.Proved = agentapi.Success, &agentapi.Proved{Base: "Full-1", EndRevision: 9}
+			}
 			answer([]agentapi.Operation{op})
 		}
 	}))
@@ -61,8 +63,8 @@ func TestALongProofDoesNotSpoilTheSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The proof takes a second, which is longer than a full may take here.
-	got, err := snapshotBy(t.Context(), c, Snapshot{For: "test", Final: true, Purpose: "u/5"}, 500*time.Millisecond)
+	// The proof takes as many seconds as looks, which is longer than a full may take here.
+	got, err := snapshotBy(t.Context(), c, Snapshot{For: "test", Final: true, Purpose: "u/5"}, 3*time.Second)
 	if err != nil || got.ProtectedUntil == nil {
 		t.Errorf("%+v, %v; want the proven snapshot with its lock", got, err)
 	}

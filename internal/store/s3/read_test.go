@@ -88,7 +88,7 @@ func TestAStalledServerIsGivenUp(t *testing.T) {
 	})
 	defer close(stop)
 	o := f.options()
-	o.IdleTimeout = 300 * time.Millisecond
+	o.IdleTimeout = 2 * time.Second
 	s := f.open(t, o)
 	if _, err := s.Stat(t.Context(), store.Version{Key: "k"}); !errors.Is(err, store.ErrUnreachable) {
 		t.Errorf("Stat = %v, want %v", err, store.ErrUnreachable)

@@ -357,8 +357,10 @@ func populate(ctx context.Context, client *clientv3.Client, size int64) error {
 			return errors.Join(err, g.Wait())
 		}
 		g.Go(func() error {
-			_, err := client.Put(ctx, fmt.Sprintf("/populated/%08d", i), string(v))
-			return err
+			return again(ctx, "a key is written", func(ctx context.Context) error { // new members may elect once more
+				_, err := client.Put(ctx, fmt.Sprintf("/populated/%08d", i), string(v))
+				return err
+			})
 		})
 	}
 	return g.Wait()

@@ -22,7 +22,7 @@ const (
 	enoughWrites = 300 // acknowledged ones, before something is done to the cluster
 	// stallAtMost is more than noticing a dead machine and electing a leader takes, on a machine that
 	// has more to do.
-	stallAtMost = 20 * time.Second
+	stallAtMost = 30 * time.Second
 )
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
@@ -208,19 +208,26 @@ func (d *demo) comeBack() (string, error) {
 
 // relists is nil if a client that watches from an old revision is told that it is too old.
 func (d *demo) relists(rev int64) error {
-	ctx, cancel := context.WithTimeout(d.ctx, 30*time.Second)
-	defer cancel()
-	for r := range d.client.Watch(clientv3.WithRequireLeader(ctx), writers.Prefix, clientv3.WithPrefix(), clientv3.WithRev(rev)) {
-		if err := r.Err(); errors.Is(err, rpctypes.ErrCompacted) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("watch from revision %d: %w", rev, err)
+	events := false
+	err := d.await(fmt.Sprintf("who watches from revision %d is told to list anew", rev), func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		for r := range d.client.Watch(clientv3.WithRequireLeader(ctx), writers.Prefix, clientv3.WithPrefix(), clientv3.WithRev(rev)) {
+			if err := r.Err(); errors.Is(err, rpctypes.ErrCompacted) {
+				return nil
+			} else if err != nil { // a member may lose its leader once more
+				return err
+			}
+			if events = len(r.Events) > 0; events {
+				return nil
+			}
 		}
-		if len(r.Events) > 0 {
-			return fmt.Errorf("a watch from revision %d gets events instead of the order to list anew", rev)
-		}
+		return errors.New("the watch hangs")
+	})
+	if events {
+		return fmt.Errorf("a watch from revision %d gets events instead of the order to list anew", rev)
 	}
-	return fmt.Errorf("a watch from revision %d hangs", rev)
+	return err
 }
 
 func (d *demo) goOn() (string, error) {

@@ -260,8 +260,11 @@ func (d *demo) compareHistory(from int64) (events int, to int64, err error) {
 		return 0, 0, err
 	}
 	to = r.Header.Revision
-	told, err := ledger.Watched(d.ctx, d.client, from, to)
-	if err != nil {
+	var told []ledger.Event
+	if err := d.await("the history can be watched", func(ctx context.Context) (err error) { // a member may lose its leader once more
+		told, err = ledger.Watched(ctx, d.client, from, to)
+		return err
+	}); err != nil {
 		return 0, 0, err
 	}
 	return len(told), to, found(d.writers.Ledger.AgainstEvents(told, from, to))

@@ -24,7 +24,7 @@ const (
 	enoughWrites = 300              // acknowledged ones, before something is done to the cluster
 	outage       = 12 * time.Second // of the store
 	// stallAtMost is more than electing a leader takes, on a machine that has more to do.
-	stallAtMost = 15 * time.Second
+	stallAtMost = 30 * time.Second
 )
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
@@ -73,7 +73,7 @@ func (d *demo) bootstrap() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s, err := leader.Etcd(d.ctx)
+	s, err := d.etcd(leader)
 	if err != nil {
 		return "", err
 	}
@@ -90,6 +90,15 @@ func (d *demo) leader() (leader *members.Member, err error) {
 		return err
 	})
 	return leader, err
+}
+
+// etcd waits until a member's answers.
+func (d *demo) etcd(m *members.Member) (s *clientv3.StatusResponse, err error) {
+	err = d.cluster.Await(d.ctx, m.Name+"'s etcd answers", func(ctx context.Context) error {
+		s, err = m.Etcd(ctx)
+		return err
+	})
+	return s, err
 }
 
 // more waits until n more writes were acknowledged.
@@ -166,7 +175,7 @@ func (d *demo) deposed(kill func(*members.Member) bool) (string, error) {
 func (d *demo) heal(ordinal int, damage func(*members.Member) error) func() (string, error) {
 	return func() (string, error) {
 		m := d.cluster.Member(ordinal)
-		before, err := m.Etcd(d.ctx)
+		before, err := d.etcd(m)
 		if err != nil {
 			return "", err
 		}
@@ -181,7 +190,7 @@ func (d *demo) heal(ordinal int, damage func(*members.Member) error) func() (str
 		if err := d.cluster.AwaitReady(d.ctx); err != nil {
 			return "", err
 		}
-		after, err := m.Etcd(d.ctx)
+		after, err := d.etcd(m)
 		if err != nil {
 			return "", err
 		}
@@ -359,19 +368,26 @@ func (d *demo) comeBack() (string, error) {
 
 // relists is nil if a client that watches from an old revision is told that it is too old.
 func (d *demo) relists(rev int64) error {
-	ctx, cancel := context.WithTimeout(d.ctx, 30*time.Second)
-	defer cancel()
-	for r := range d.client.Watch(clientv3.WithRequireLeader(ctx), writers.Prefix, clientv3.WithPrefix(), clientv3.WithRev(rev)) {
-		if err := r.Err(); errors.Is(err, rpctypes.ErrCompacted) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("watch from revision %d: %w", rev, err)
+	events := false
+	err := d.cluster.Await(d.ctx, fmt.Sprintf("who watches from revision %d is told to list anew", rev), func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		for r := range d.client.Watch(clientv3.WithRequireLeader(ctx), writers.Prefix, clientv3.WithPrefix(), clientv3.WithRev(rev)) {
+			if err := r.Err(); errors.Is(err, rpctypes.ErrCompacted) {
+				return nil
+			} else if err != nil { // a member may lose its leader once more
+				return err
+			}
+			if events = len(r.Events) > 0; events {
+				return nil
+			}
 		}
-		if len(r.Events) > 0 {
-			return fmt.Errorf("a watch from revision %d gets events instead of the order to list anew", rev)
-		}
+		return errors.New("the watch hangs")
+	})
+	if events {
+		return fmt.Errorf("a watch from revision %d gets events instead of the order to list anew", rev)
 	}
-	return fmt.Errorf("a watch from revision %d hangs", rev)
+	return err
 }
 
 func (d *demo) goOn() (string, error) {

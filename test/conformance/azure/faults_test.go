@@ -214,7 +214,7 @@ func (c cancels) Read([]byte) (int, error) { c.cancel(); return 0, io.EOF }
 func TestAnOutageIsNeverAnEmptyContainer(t *testing.T) {
 	link := faults.NewLink(t, azurite.Address)
 	o := plain().options(plain().create(t))
-	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address+"/"+stores.AzuriteAccount, 1, 500*time.Millisecond
+	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address+"/"+stores.AzuriteAccount, 1, 3*time.Second
 	s := open(t, o)
 	put(t, s, "a/key", "x")
 	for name, begin := range map[string]func(){"cut": link.Cut, "stalled": link.Stall} {

@@ -345,7 +345,7 @@ func TestAChangeWhoseAnswerIsLostIsNotMadeTwice(t *testing.T) {
 func TestAnOutageIsNeverAnEmptyBucket(t *testing.T) {
 	link := faults.NewLink(t, server.Address)
 	o := options(newBucket(t, stores.GCSBucket{}))
-	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address, 1, 500*time.Millisecond
+	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address, 1, 3*time.Second
 	s := open(t, o)
 	if _, err := s.Put(t.Context(), "a/key", strings.NewReader("x"), store.PutOptions{}); err != nil {
 		t.Fatal(err)
@@ -370,7 +370,7 @@ func TestAnOutageIsNeverAnEmptyBucket(t *testing.T) {
 func TestAStalledTransferEnds(t *testing.T) {
 	link := faults.NewLink(t, server.Address)
 	o := options(newBucket(t, stores.GCSBucket{}))
-	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address, 1, 500*time.Millisecond
+	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address, 1, 3*time.Second
 	s := open(t, o)
 	obj, err := s.Put(t.Context(), "a/key", bytes.NewReader(make([]byte, 16<<20)), store.PutOptions{})
 	if err != nil {

@@ -93,7 +93,7 @@ func TestAFailedChunkFailsThePutAndLeavesNeitherObjectNorUpload(t *testing.T) {
 func TestAnOutageIsNeverAnEmptyBucket(t *testing.T) {
 	link := faults.NewLink(t, onMinIO(t).Address)
 	o := minioServer.options(onMinIO(t).newBucket(t, stores.Versioned))
-	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address, 1, 500*time.Millisecond
+	o.Endpoint, o.Attempts, o.IdleTimeout = "https://"+link.Address, 1, 3*time.Second
 	s := open(t, o)
 	if _, err := s.Put(t.Context(), "a/key", strings.NewReader("x"), store.PutOptions{}); err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func (s *server) suite(p stores.Protection) storetest.Options {
 			{Ask: immutability.ModeGovernance, Want: immutability.ModeGovernance},
 		}
 		o.Extend, o.Hold = true, true
-		o.ShortLock = 3 * time.Second
+		o.ShortLock = 6 * time.Second // what is tried while it lasts takes a busy server a while
 		o.DefaultLock = func(t *testing.T) (store.Store, immutability.Mode, time.Duration) {
 			return open(t, s.options(s.newBucket(t, stores.Compliance))), immutability.ModeCompliance, 24 * time.Hour
 		}
