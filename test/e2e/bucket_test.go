@@ -242,7 +242,7 @@ func TestLockingIsAStepOfItsOwnThatNobodyTakesBack(t *testing.T) {
 				}
 			}
 		}
-		says(t, p.succeeds("bucket lock"), "Nothing was done")
+		says(t, p.succeeds("bucket lock"), "Nothing was done", "Give --yes to lock it")
 		if now := p.inspects().Before; now.Locked || slices.Contains(now.Guards, "settings") {
 			t.Errorf("a plan locked it: %+v", now)
 		}
