@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/admin"
 )
@@ -231,7 +232,7 @@ func (c Contents) String() string {
 	if c.More {
 		n = "more than " + n
 	}
-	s := fmt.Sprintf("%s, the first of %s", n, c.First)
+	s := fmt.Sprintf("%s, the first of %s", n, timeline.OneLine(c.First))
 	if !c.Until.IsZero() {
 		s += fmt.Sprintf("; locks end at %s or later", c.Until.UTC().Format(time.RFC3339))
 	}
