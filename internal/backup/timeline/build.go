@@ -20,6 +20,9 @@ func Build(l Listing) Timeline {
 		lineages:  make(map[snapshot.LineageID]*Lineage),
 	}
 	b.foreign(l.Foreign)
+	if o := l.BadOwner; o != nil {
+		b.find(BadOwnerRecord, Danger, "", o.Ref, "%v; who backs up here is refused until it says --take-over, or that version is deleted", o.Err)
+	}
 	b.readManifests(l.Manifests)
 	b.readObjects(l.Objects)
 	b.missing()
