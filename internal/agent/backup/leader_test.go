@@ -34,6 +34,9 @@ func TestASoleMemberIsBackedUpAndAnswers(t *testing.T) {
 	if full.ImmutableUntil.Before(began.Add(47 * time.Hour)) {
 		t.Errorf("it is immutable until %v, want two days from now", full.ImmutableUntil)
 	}
+	if full.Mode != "compliance" {
+		t.Errorf("its lock is of mode %q, want compliance", full.Mode)
+	}
 	last := e.put(5)
 	if d, err := sc.Delta(t.Context()); err != nil || d != nil && (d.Kind != "Incr" || d.LastRevision != int64(last)) {
 		t.Errorf("the delta is told as %+v, %v", d, err)
@@ -224,7 +227,9 @@ func TestALookThroughTheBucketTellsWhatItGivesAndWhatSomebodyDid(t *testing.T) {
 	})
 	told("it goes on telling what somebody put in the place of the owner record", func() bool {
 		return b.LookedAt.After(refused) && b.TamperingCount == 2 && b.Last != nil && b.Level == "governance" &&
-			slices.ContainsFunc(b.Tampering, func(f agentapi.Tampering) bool { return f.Code == "bad-owner" && strings.Contains(f.Text, "Owner-00000002") })
+			slices.ContainsFunc(b.Tampering, func(f agentapi.Tampering) bool {
+				return f.Code == "bad-owner" && strings.Contains(f.Text, "Owner-00000002")
+			})
 	})
 }
 

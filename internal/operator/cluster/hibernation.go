@@ -11,6 +11,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/hibernation"
@@ -36,7 +37,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	e := o.Etcd
 	f := hibernation.Facts{
 		Now: now, UID: e.UID, Generation: e.Generation,
-		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil,
+		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil, Mode: lockMode(e),
 		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
 		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Revision: known(e), Settle: settle(e),
 		Extending: o.Extension != nil && o.Extension.DeletionTimestamp == nil && !o.Extension.Status.State.Ended(),
@@ -52,7 +53,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	f.Untouched = s.untouched()
 	f.Elsewhere = elsewhere(o)
 	state := o.Snapshots[finalFor(e)]
-	f.Attempt = hibernation.Attempt{Running: state.Running, Taken: state.Final, Failed: state.Failed, Spoilt: state.Spoilt, Ended: state.Ended}
+	f.Attempt = hibernation.Attempt{Running: state.Running, Taken: state.Final, Mode: state.Mode, Failed: state.Failed, Spoilt: state.Spoilt, Ended: state.Ended}
 	for _, i := range s.mustAgree() {
 		m := hibernation.Member{Name: e.MemberName(i)}
 		if sidecar, answered := o.Sidecars[i]; answered && participates(sidecar) {
@@ -65,6 +66,18 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 		f.Members = append(f.Members, m)
 	}
 	return f
+}
+
+// lockMode is the least that a lock must be. Only with the type object does the specification say how strong one is; what the
+// bucket gives is the choice of whoever made it.
+func lockMode(e *druidv1alpha1.Etcd) immutability.Mode {
+	switch i := immutabilityOf(e); {
+	case i == nil || i.RetentionType != druidv1alpha1.RetentionObject:
+		return ""
+	case i.Mode != nil:
+		return immutability.Mode(*i.Mode)
+	}
+	return immutability.ModeCompliance
 }
 
 // refusal is for how long a member has refused clients and still will, and why it cannot be asked to.

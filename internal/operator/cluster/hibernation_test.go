@@ -13,6 +13,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/hibernation"
 )
@@ -449,6 +450,35 @@ func TestWhatIsToldOfASleepingBackupIsLookedAt(t *testing.T) {
 		after := running(t, 3, wants(0), recorded(2, func(h *druidv1alpha1.HibernationStatus) { change(h.FinalSnapshot) }), gone, volumesGo)
 		if fingerprint(before) == fingerprint(after) {
 			t.Errorf("%s changes nothing", phrase)
+		}
+	}
+}
+
+// Only with the type object does the specification say how strong a lock is to be.
+func TestALockThatIsWeakerThanAskedForIsNone(t *testing.T) {
+	of := func(kind druidv1alpha1.RetentionType, mode *druidv1alpha1.RetentionMode) func(*Observed) {
+		return func(o *Observed) {
+			o.Etcd.Spec.Backup.Store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: kind, RetentionPeriod: &metav1.Duration{Duration: 96 * time.Hour}, Mode: mode}
+		}
+	}
+	governance := func(o *Observed) {
+		for k, s := range o.Snapshots {
+			s.Mode = immutability.ModeGovernance
+			o.Snapshots[k] = s
+		}
+	}
+	for phrase, c := range map[string]struct {
+		asked func(*Observed)
+		holds bool
+	}{
+		"compliance, by default": {of(druidv1alpha1.RetentionObject, nil), true},
+		"compliance":             {of(druidv1alpha1.RetentionObject, ptr(druidv1alpha1.RetentionCompliance)), true},
+		"governance":             {of(druidv1alpha1.RetentionObject, ptr(druidv1alpha1.RetentionGovernance)), false},
+		"what the bucket gives":  {of(druidv1alpha1.RetentionBucket, nil), false},
+	} {
+		p := mustDecide(t, running(t, 3, wants(0), refusing, c.asked, finalTaken(), governance), testSettings)
+		if (p.Sleep.Reason == druidv1alpha1.ReasonFinalSnapshotNoLock) != c.holds {
+			t.Errorf("%s: %s: %s", phrase, p.Sleep.Reason, p.Sleep.Message)
 		}
 	}
 }
