@@ -214,15 +214,28 @@ func newFull(o *Observed, r *druidv1alpha1.HibernationStatus) bool {
 	if r == nil || r.AwakeSince == nil {
 		return false
 	}
-	full := health.LastFull(o.Observation)
-	switch {
-	case full == nil, full.Timestamp.Before(r.AwakeSince):
-		return false
-	case r.FinalSnapshot != nil && (full.Name == r.FinalSnapshot.Name || full.EndRevision < r.FinalSnapshot.Revision):
+	full, final := health.LastFull(o.Observation), r.FinalSnapshot
+	if full == nil || final != nil && (full.Name == final.Name || full.EndRevision < final.Revision) {
 		return false
 	}
 	n, err := snapshot.ParseName(full.Name)
-	return err != nil || !n.Final
+	if err == nil && n.Final {
+		return false
+	}
+	if final != nil {
+		former, formerErr := snapshot.ParseName(final.Name)
+		if err == nil && formerErr == nil {
+			return follows(full, n, final, former)
+		}
+	}
+	return !full.Timestamp.Before(r.AwakeSince)
+}
+
+// follows says whether a full was taken after the final one, without asking a clock: the operator's may differ from those of
+// the sidecars. Members stopped at the last revision of the final one, so what goes further is of a later life. And a sidecar
+// never gives a full an earlier time in its name than the one before has.
+func follows(full *druidv1alpha1.MemberSnapshot, name snapshot.Name, final *druidv1alpha1.FinalSnapshot, former snapshot.Name) bool {
+	return full.EndRevision > final.Revision || name.Created > former.Created
 }
 
 // hibernated is the condition Hibernated; false: it does not apply.
