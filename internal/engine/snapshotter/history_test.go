@@ -347,3 +347,25 @@ func TestLeaseTimesTravelWithNativeDeltas(t *testing.T) {
 		t.Fatalf("leases %v, want %d with 3600 s", got, lease.ID)
 	}
 }
+
+// The operator knows by it that a full is of a later life, whoever's clock is late.
+func TestAFullIsNamedAfterTheOneBeforeWhateverTheClockSays(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), storetest.NewMemory(storetest.S3Like())
+	e.put(5)
+	first := start(t, config(e, s))
+	final := first.full(true)
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(e, s)
+	cfg.Now = func() time.Time { return time.Now().Add(-30 * time.Minute) }
+	second := start(t, cfg)
+	next := second.full(false)
+	if err := second.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if next.Key.Name.Final || next.Key.Name.Created <= final.Key.Name.Created {
+		t.Errorf("%s comes after %s", next.Key.Name, final.Key.Name)
+	}
+}
