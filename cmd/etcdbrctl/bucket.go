@@ -67,6 +67,7 @@ type bucketView struct {
 	DryRun bool           `json:"dryRun,omitempty"`
 	Canary *prober.Report `json:"canary,omitempty"`
 	Delete string         `json:"delete,omitempty"` // planned, done, or nothing to do
+	Lock   bool           `json:"-"`                // it is the plan of a lock, which --yes carries out
 }
 
 // wishFlags say what a bucket shall be.
@@ -269,7 +270,7 @@ changes of it, and the default lock must be of mode compliance already.`,
 				return err
 			}
 			if !yes {
-				return a.printBucket(out, bucketView{Report: r, DryRun: true})
+				return a.printBucket(out, bucketView{Report: r, DryRun: true, Lock: true})
 			}
 			if r, err = p.Ensure(cmd.Context(), w); err != nil && len(r.Done) == 0 {
 				return err
@@ -386,6 +387,9 @@ func stepsTable(w io.Writer, v bucketView) error {
 			fmt.Fprintf(w, "- %s%s\n", s.Text, mark)
 		}
 		fmt.Fprintf(w, "The level is %s then. Nothing was done.\n", v.Plan.Level)
+		if v.Lock && !v.Plan.Done() {
+			fmt.Fprintln(w, "Give --yes to lock it.")
+		}
 	case len(v.Done) > 0:
 		fmt.Fprintln(w, "\nThis was done:")
 	}

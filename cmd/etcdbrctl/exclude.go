@@ -33,7 +33,7 @@ The original's restore believes the tag on S3 only where a delete marker hides t
       --reason="written by the faulty release" Full-00000000-00009002-1565021494.zst`,
 	}, func(q *excluder.Request) { q.Reason, q.LeaveNothing = reason, leaveNothing })
 	cmd.Flags().BoolVar(&leaveNothing, "yes-leave-nothing", false, "exclude also the last chain that a lineage can be restored from")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for people; kept only where a small object tells the exclusion")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for people; kept only on a store without tags, where a small object tells the exclusion; else the output says that it is not")
 	return cmd
 }
 
@@ -126,6 +126,9 @@ func exclusionTable(w io.Writer, r excluder.Report) error {
 	}
 	if err := columns(w, rows); err != nil {
 		return err
+	}
+	if r.ReasonLost != "" {
+		fmt.Fprintf(w, "\nThe reason is not kept: %s.\n", r.ReasonLost)
 	}
 	if r.Newest {
 		fmt.Fprintln(w, "\nThe newest chain has changed: what a running backup adds to it may not be restorable. Have it take a full now.")

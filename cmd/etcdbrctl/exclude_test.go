@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"druid.internal/druid/internal/engine/excluder"
@@ -14,5 +15,12 @@ func TestAnExclusionEndsWithTheExitCodesThatItsTaskKnows(t *testing.T) {
 		if got := exitCode(fmt.Errorf("exclude snapshots: %w", err)); got != want {
 			t.Errorf("%v: %d, want %d", err, got, want)
 		}
+	}
+}
+
+func TestAReasonThatIsLostIsTold(t *testing.T) {
+	var out strings.Builder
+	if err := exclusionTable(&out, excluder.Report{ReasonLost: "there is no room"}); err != nil || !strings.Contains(out.String(), "The reason is not kept: there is no room.\n") {
+		t.Errorf("%q, %v", out.String(), err)
 	}
 }

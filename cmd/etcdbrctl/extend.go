@@ -167,7 +167,7 @@ func extendTable(w io.Writer, r extender.Report) error {
 	fmt.Fprintf(w, "\nchain     %s and %s, to revision %d\n", r.Base, counted(r.Deltas, "delta"), r.End)
 	fmt.Fprintf(w, "protected %s\n", r.Protection)
 	if r.Period > 0 {
-		fmt.Fprintf(w, "period    %s\n", immutability.Period(r.Period))
+		fmt.Fprintf(w, "period    %s\n", r.Period)
 	}
 	fmt.Fprintf(w, "verified  %s\n", r.Verified)
 	if r.Released {

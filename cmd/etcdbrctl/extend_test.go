@@ -82,6 +82,9 @@ func TestASleepingBackupIsKeptLocked(t *testing.T) {
 	if err := json.Unmarshal([]byte(again), &r); err != nil || code != exitOK || r.Changes != 0 || len(r.Objects) != 3 || r.Objects[0].Reason != "enough time is left" {
 		t.Errorf("again: exit code %d, %+v, %v: %s", code, r, err, stderr)
 	}
+	if !strings.Contains(again, `"period": "96h"`) {
+		t.Errorf("the period is not told as the verbs about buckets tell it: %s", again)
+	}
 }
 
 func TestADamagedSleepingBackupHasAnExitCodeOfItsOwn(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 
 	"druid.internal/druid/internal/engine/collector"
 	"druid.internal/druid/internal/engine/copier"
+	"druid.internal/druid/internal/engine/excluder"
+	"druid.internal/druid/internal/engine/extender"
 	"druid.internal/druid/internal/engine/prober"
 	"druid.internal/druid/internal/engine/verifier"
 )
@@ -19,7 +21,8 @@ import (
 func TestTheNamesInJSONAreLowerCamelCase(t *testing.T) {
 	seen := 0
 	for _, v := range []any{listView{}, planView{}, restoreView{}, compactView{}, verifier.Report{}, copier.Plan{}, copier.Report{},
-		collector.Plan{}, collector.Report{}, prober.Report{}, bucketView{}} {
+		collector.Plan{}, collector.Report{}, prober.Report{}, bucketView{},
+		extender.Report{}, excluder.Report{}} {
 		walkJSON(t, reflect.TypeOf(v), reflect.TypeOf(v).String(), map[reflect.Type]bool{}, &seen)
 	}
 	if seen < 100 {

@@ -33,7 +33,7 @@ func withRemedy(err error) error {
 	case errors.Is(err, excluder.ErrLeavesNothing):
 		return fmt.Errorf("%w: --yes-leave-nothing excludes it all the same", err)
 	case errors.Is(err, extender.ErrNoLock):
-		return fmt.Errorf("%w: `etcdbrctl bucket ensure` gives a bucket a lock where its provider has one, Swift has none; nothing was made", err)
+		return fmt.Errorf("%w: `etcdbrctl bucket ensure` gives a bucket a lock where its provider has one; Swift has none, and of files in directories only those that were written with --object-lock-period have one; nothing was made", err)
 	case errors.Is(err, extender.ErrNoPeriod):
 		return fmt.Errorf("%w: --retention-period tells one", err)
 	case errors.Is(err, datadir.ErrExists):

@@ -19,6 +19,8 @@ type Snapshot struct {
 	// ContentRevision is the true last revision of a full, which may be above the one in its name; 0: not told.
 	ContentRevision int64 `json:"contentRevision,omitempty"`
 	Size            int64 `json:"size,omitempty"` // in bytes; the original has no such field. 0: not asked for
+	// Mode is that of the lock: advisory, governance or compliance. The original has no such field. Empty: not known to be locked.
+	Mode string `json:"immutabilityMode,omitempty"`
 }
 
 // LatestSnapshots is the answer of /snapshot/latest.

@@ -143,6 +143,11 @@ func TestABucketIsMadeProtectedProvenAndKeptOnEveryStore(t *testing.T) {
 		if proven.Canary == nil || proven.Canary.Protection != want.proof {
 			t.Errorf("the canary proved %+v, want %s", proven.Canary, want.proof)
 		}
+		for _, d := range p.ensures(want.wish...).Done {
+			if d.Do == "lengthen-versions" && !strings.HasPrefix(d.Said, "0 versions lengthened") {
+				t.Errorf("after the canary, which the bucket has locked: %s", d.Said)
+			}
+		}
 		if want.proof != "none" { // its byte is still there
 			says(t, p.fails(3, "bucket delete", "--yes"), "not empty", "druid-probe/", "locks end at")
 			if !p.inspects().Before.Exists {
@@ -237,7 +242,7 @@ func TestLockingIsAStepOfItsOwnThatNobodyTakesBack(t *testing.T) {
 				}
 			}
 		}
-		says(t, p.succeeds("bucket lock"), "Nothing was done")
+		says(t, p.succeeds("bucket lock"), "Nothing was done", "Give --yes to lock it")
 		if now := p.inspects().Before; now.Locked || slices.Contains(now.Guards, "settings") {
 			t.Errorf("a plan locked it: %+v", now)
 		}

@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,9 @@ func TestASoleMemberIsBackedUpAndAnswers(t *testing.T) {
 	}
 	if full.ImmutableUntil.Before(began.Add(47 * time.Hour)) {
 		t.Errorf("it is immutable until %v, want two days from now", full.ImmutableUntil)
+	}
+	if full.Mode != "compliance" {
+		t.Errorf("its lock is of mode %q, want compliance", full.Mode)
 	}
 	last := e.put(5)
 	if d, err := sc.Delta(t.Context()); err != nil || d != nil && (d.Kind != "Incr" || d.LastRevision != int64(last)) {
@@ -210,6 +214,22 @@ func TestALookThroughTheBucketTellsWhatItGivesAndWhatSomebodyDid(t *testing.T) {
 		excluded, _ := sc.metric("etcdbr_protection_excluded_snapshots")
 		level, _ := sc.metric("etcdbr_protection_level", "level=governance")
 		return tampered == 1 && excluded == 1 && level == 1
+	})
+	if _, err := s.Put(t.Context(), snapshot.OwnerKey(prefix, 2).String(), strings.NewReader("nonsense"), store.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.put(1) // the next upload is refused because of it
+	var refused time.Time
+	until(t, "the backups are refused", func() bool {
+		m := sc.board.now()
+		refused = time.Now()
+		return m.BackupFailure != nil && m.BackupFailure.Reason == agentapi.StoreOwnedByAnother && strings.Contains(m.BackupFailure.Message, "is no owner record")
+	})
+	told("it goes on telling what somebody put in the place of the owner record", func() bool {
+		return b.LookedAt.After(refused) && b.TamperingCount == 2 && b.Last != nil && b.Level == "governance" &&
+			slices.ContainsFunc(b.Tampering, func(f agentapi.Tampering) bool {
+				return f.Code == "bad-owner" && strings.Contains(f.Text, "Owner-00000002")
+			})
 	})
 }
 

@@ -33,7 +33,7 @@ const mostTold = 10
 // tampering are the codes of what no writer of ours and no store does by itself.
 var tampering = []timeline.Code{
 	timeline.Versions, timeline.Marker, timeline.Hidden, timeline.Gone, timeline.ForeignObject, timeline.DigestMismatch,
-	timeline.HeaderMismatch, timeline.MissingSnapshot, timeline.BadManifest, timeline.ManyManifests,
+	timeline.HeaderMismatch, timeline.MissingSnapshot, timeline.BadManifest, timeline.ManyManifests, timeline.BadOwnerRecord,
 }
 
 // describeBucket is what a catalog says about the lineage of which the newest chain is so protected.
@@ -84,7 +84,11 @@ func (l *Leader) read(ctx context.Context) (*catalog.Catalog, error) {
 func (t *term) survey(ctx context.Context) error {
 	standing, err := t.ours()
 	if err != nil {
-		return err
+		seen, usurped := t.usurped()
+		if !usurped {
+			return err
+		}
+		standing = seen
 	}
 	if standing.LastFull == nil {
 		return errNotYet // there is nothing to protect before the first full
@@ -122,10 +126,13 @@ func (t *term) survey(ctx context.Context) error {
 	f.bucket.Period = int64(period / time.Second)
 	if now := standing.Uploaded(); reach < now {
 		f.gaps = max(f.gaps, 1)
-		t.remedy(ctx, reach, now)
+		if standing.Active {
+			t.remedy(ctx, reach, now)
+		}
 	}
 	t.mu.Lock()
-	t.found = &f
+	t.found, t.seen = &f, standing
+	t.seen.Active = false
 	t.mu.Unlock()
 	if f.contest != "" {
 		t.log.Error("the prefix has two writers", "message", f.contest)

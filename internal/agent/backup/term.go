@@ -12,6 +12,7 @@ import (
 	"druid.internal/druid/internal/agent/metrics"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/snapshotter"
 )
 
@@ -24,8 +25,9 @@ type term struct {
 
 	mu      sync.Mutex
 	work    *snapshotter.Snapshotter
-	ended   error    // why the one before work did
-	found   *finding // by the last survey; nil: none yet
+	ended   error                // why the one before work did
+	found   *finding             // by the last survey; nil: none yet
+	seen    snapshotter.Standing // in that survey
 	exposed exposure
 	newest  time.Time // when the newest snapshot was made that was seen
 	told    agentapi.Snapshots
@@ -155,6 +157,14 @@ func (t *term) ours() (snapshotter.Standing, error) {
 	return snapshotter.Standing{}, errNotYet
 }
 
+// usurped is how far the snapshotter was in the last survey, if it is refused since because the owner record is none. Who put
+// that there shall not blind whoever looks after the bucket.
+func (t *term) usurped() (snapshotter.Standing, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seen, t.found != nil && errors.Is(t.ended, catalog.ErrBadOwner)
+}
+
 // forget is how long what is told about having nothing to upload may be old.
 const forget = 30 * time.Second
 
@@ -185,6 +195,11 @@ func (t *term) publish(rev snapshot.Revision) {
 		t.cfg.Update(func(m *agentapi.Member) { m.BackupFailure = failure })
 	}
 	if !standing.Active {
+		if t.found != nil && t.told.Bucket != nil && t.told.Bucket != &t.found.bucket {
+			t.told.Bucket, t.toldAt = &t.found.bucket, now
+			tell := t.told
+			t.cfg.Update(func(m *agentapi.Member) { m.Snapshots = &tell })
+		}
 		return
 	}
 	tell := agentapi.Snapshots{LastFull: uploaded(standing.LastFull), LastDelta: uploaded(standing.LastDelta), AccumulatedDeltaSize: standing.DeltaBytes}

@@ -125,8 +125,6 @@ func (w BucketWish) impossible(r BucketRules) *BucketRefusal {
 		return impossible("", "%s", r.NoDefault)
 	case w.Type == ByObject && r.NoObjects != "":
 		return impossible("", "%s", r.NoObjects)
-	case w.Mode != ModeGovernance && w.Mode != ModeCompliance:
-		return impossible("say which", "the mode %q is neither %s (privileged identities can lift a lock) nor %s (nobody can)", string(w.Mode), ModeGovernance, ModeCompliance)
 	case d < r.Min:
 		return impossible(fmt.Sprintf("ask for %s or more", Period(r.Min)), "a period of %s is %s less than the shortest of %s, %s", w.Period, Period(r.Min-d), r.Provider, Period(r.Min))
 	case d > longest && longest < r.Max:
@@ -136,6 +134,8 @@ func (w BucketWish) impossible(r BucketRules) *BucketRefusal {
 	case d%r.Unit != 0:
 		whole := d - d%r.Unit
 		return impossible("", "a period of %s is not a multiple of %s, which is what %s counts in: ask for %s or %s", w.Period, Period(r.Unit), r.Provider, Period(max(whole, r.Min)), Period(whole+r.Unit))
+	case w.Mode != ModeGovernance && w.Mode != ModeCompliance:
+		return impossible("say which", "the mode %q is neither %s (privileged identities can lift a lock) nor %s (nobody can)", string(w.Mode), ModeGovernance, ModeCompliance)
 	case w.locks() && w.Mode == ModeGovernance:
 		return impossible("ask for compliance, or leave locked out", "what is locked can be lifted by nobody, which is compliance and not governance")
 	case w.Type == ByObject && w.Locked != nil:

@@ -144,6 +144,8 @@ func TestWhatWouldWeakenOrCannotBeIsRefusedWithTheArithmetic(t *testing.T) {
 		"eleven years":                    {"S3", Bucket{}, wish(11*365, ModeCompliance), true, []string{"4015 days is more than 3650 days"}},
 		"no period":                       {"S3", Bucket{}, BucketWish{Mode: ModeCompliance}, true, []string{"without a period"}},
 		"no mode":                         {"S3", Bucket{}, wish(4, ""), true, []string{"governance", "compliance"}},
+		"no days and no mode":             {"S3", Bucket{}, wish(0, "").with(func(w *BucketWish) { w.Period = Period(36 * time.Hour) }), true, []string{"36h0m0s is not a multiple of 1 day"}},
+		"too short and no mode":           {"GCS", Bucket{}, wish(0, "").with(func(w *BucketWish) { w.Period = Period(time.Hour) }), true, []string{"less than the shortest"}},
 		"locked governance":               {"GCS", Bucket{}, lockedWish(4).with(func(w *BucketWish) { w.Mode = ModeGovernance }), true, []string{"compliance and not governance"}},
 		"locked objects":                  {"S3", Bucket{}, lockedWish(4).with(func(w *BucketWish) { w.Type = ByObject }), true, []string{"only the policy of a bucket is locked"}},
 		"Swift":                           {"Swift", Bucket{}, wish(4, ModeCompliance), true, []string{"Swift has no immutability", "another store"}},

@@ -20,6 +20,9 @@ func Build(l Listing) Timeline {
 		lineages:  make(map[snapshot.LineageID]*Lineage),
 	}
 	b.foreign(l.Foreign)
+	if o := l.BadOwner; o != nil {
+		b.find(BadOwnerRecord, Danger, "", o.Ref, "%v; who backs up here is refused until it says --take-over, or that version is deleted", o.Err)
+	}
 	b.readManifests(l.Manifests)
 	b.readObjects(l.Objects)
 	b.missing()
@@ -302,7 +305,7 @@ func (b *builder) missing() {
 func (b *builder) timeline() Timeline {
 	t := Timeline{Findings: b.findings}
 	for i := range t.Findings {
-		t.Findings[i].Text = oneLine(t.Findings[i].Text)
+		t.Findings[i].Text = OneLine(t.Findings[i].Text)
 	}
 	for _, l := range b.ordered {
 		t.Lineages = append(t.Lineages, *l)
@@ -314,8 +317,8 @@ func (b *builder) timeline() Timeline {
 	return t
 }
 
-// oneLine is a text that shows on a terminal what it has. Whoever may write into the bucket names objects as he likes.
-func oneLine(text string) string {
+// OneLine is a text that shows on a terminal what it has. Whoever may write into the bucket names objects as he likes.
+func OneLine(text string) string {
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return text
 	}

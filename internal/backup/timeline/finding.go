@@ -21,6 +21,7 @@ const (
 	NoMetadata      Code = "no-metadata"      // a snapshot without manifest or header in a prefix where others have one
 	DigestMismatch  Code = "digest-mismatch"  // no version has the digest and size its manifest tells
 	BadManifest     Code = "bad-manifest"     // a manifest could not be read, or does not fit its key
+	BadOwnerRecord  Code = "bad-owner"        // the owner record that counts names no owner
 	ManyManifests   Code = "many-manifests"   // a manifest has several versions
 	MissingSnapshot Code = "missing-snapshot" // a manifest describes a snapshot that is not there
 	UnknownSuffix   Code = "unknown-suffix"   // the content cannot be unpacked by this program

@@ -58,10 +58,17 @@ type Foreign struct {
 	Probe   bool  // left by a probe of the store
 }
 
+// BadOwner is an owner record that names no owner, and Err says so with its key.
+type BadOwner struct {
+	Ref
+	Err error
+}
+
 // Listing is everything a complete listing of one prefix found, in any order. Owner records
-// are not part of it. An incomplete listing must never be made into a Listing.
+// are not part of it, but for one that is none. An incomplete listing must never be made into a Listing.
 type Listing struct {
 	Objects   []Object // snapshots and chunks
 	Manifests []StoredManifest
 	Foreign   []Foreign
+	BadOwner  *BadOwner // of the highest number; nil: that is good, or nobody claimed the prefix
 }

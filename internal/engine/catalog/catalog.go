@@ -146,7 +146,7 @@ func (r *reading) catalog(prefix string) *Catalog {
 			})
 		}
 	}
-	c.Listing.Foreign = r.foreign
+	c.Listing.Foreign, c.Listing.BadOwner = r.foreign, r.badOwner
 	c.Timeline = timeline.Build(c.Listing)
 	return c
 }

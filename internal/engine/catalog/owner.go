@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/store"
 )
 
@@ -26,6 +27,9 @@ const (
 	ownerVersion = 1
 	maxOwnerSize = 16 << 10
 )
+
+// ErrBadOwner is wrapped by what an owner record says that is none.
+var ErrBadOwner = errors.New("is no owner record")
 
 // ErrClaimed is wrapped by Claim when somebody else was faster.
 var ErrClaimed = errors.New("somebody else claimed the prefix at the same moment")
@@ -47,20 +51,23 @@ func (r *reading) readOwner(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	r.owner = parseOwner(it.key.Number, b)
+	r.owner = parseOwner(it.key.Number, it.Version, b)
+	if r.owner.Err != nil {
+		r.badOwner = &timeline.BadOwner{Ref: it.ref(), Err: r.owner.Err}
+	}
 	return nil
 }
 
-func parseOwner(number int64, content []byte) *OwnerRecord {
+func parseOwner(number int64, at store.Version, content []byte) *OwnerRecord {
 	rec := &OwnerRecord{Number: number}
 	dec := json.NewDecoder(bytes.NewReader(content))
 	if err := dec.Decode(&rec.Owner); err != nil {
 		rec.Owner = snapshot.Owner{}
-		rec.Err = fmt.Errorf("owner record %d: %w", number, err)
+		rec.Err = fmt.Errorf("%s %w: %w", at, ErrBadOwner, err)
 		return rec
 	}
 	if rec.Version < ownerVersion || rec.ID == "" {
-		rec.Err = fmt.Errorf("owner record %d names no owner", number)
+		rec.Err = fmt.Errorf("%s %w: it names nobody", at, ErrBadOwner)
 	}
 	return rec
 }
@@ -132,5 +139,5 @@ func oldest(ctx context.Context, s store.Reader, prefix string, number int64) (r
 	if err != nil {
 		return nil, false, err
 	}
-	return parseOwner(number, b), true, nil
+	return parseOwner(number, v.Version, b), true, nil
 }

@@ -3,10 +3,13 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -84,22 +87,41 @@ func TestTheHighestNumberAndItsOldestVersionCount(t *testing.T) {
 	if c := mustRead(t, s, Options{}); c.Owner == nil || c.Owner.ID != "second" {
 		t.Fatalf("owner %+v behind a marker", c.Owner)
 	}
-	put(t, s, snapshot.OwnerKey(prefix, 3).String(), []byte("nonsense"))
-	if c := mustRead(t, s, Options{}); c.Owner == nil || c.Owner.Number != 3 || c.Owner.Err == nil {
-		t.Fatalf("owner %+v of a record that cannot be read", c.Owner)
+	if c := mustRead(t, s, Options{}); slices.ContainsFunc(c.Timeline.Findings, isBadOwner) {
+		t.Errorf("found %v", c.Timeline.Findings)
+	}
+	for i, nonsense := range []string{"nonsense", "\x8f\x00\x1b[2J\n12", "{}"} {
+		number := int64(i + 3)
+		key := snapshot.OwnerKey(prefix, number).String()
+		o := put(t, s, key, []byte(nonsense))
+		c := mustRead(t, s, Options{})
+		if c.Owner == nil || c.Owner.Number != number || !errors.Is(c.Owner.Err, ErrBadOwner) || !strings.HasPrefix(c.Owner.Err.Error(), o.Version.String()+" ") {
+			t.Fatalf("owner %+v of a record that cannot be read", c.Owner)
+		}
+		at := slices.IndexFunc(c.Timeline.Findings, isBadOwner)
+		if at < 0 || c.Timeline.Findings[at].Key != key || c.Timeline.Findings[at].Version != o.ID {
+			t.Errorf("found %v, want %s", c.Timeline.Findings, key)
+		}
+	}
+	put(t, s, snapshot.OwnerKey(prefix, 6).String(), encodeOwner(snapshot.Owner{ID: "who took over"}))
+	if c := mustRead(t, s, Options{}); slices.ContainsFunc(c.Timeline.Findings, isBadOwner) {
+		t.Errorf("after taking over it found %v", c.Timeline.Findings)
 	}
 }
+
+func isBadOwner(f timeline.Finding) bool { return f.Code == timeline.BadOwnerRecord }
 
 func FuzzParseOwner(f *testing.F) {
 	f.Add(encodeOwner(snapshot.Owner{ID: "me", Note: "host"}))
 	f.Add([]byte("{}"))
+	at := store.Version{Key: "p/v2/Owner-00000007"}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		rec := parseOwner(7, b)
+		rec := parseOwner(7, at, b)
 		if rec.Number != 7 || rec.Err == nil && rec.ID == "" {
 			t.Fatalf("%+v", rec)
 		}
 		if rec.Err == nil && rec.Since.Year() < 9999 && rec.Since.Year() > 0 {
-			if again := parseOwner(7, encodeOwner(rec.Owner)); again.Err != nil || again.ID != rec.ID {
+			if again := parseOwner(7, at, encodeOwner(rec.Owner)); again.Err != nil || again.ID != rec.ID {
 				t.Fatalf("%+v became %+v", rec, again)
 			}
 		}

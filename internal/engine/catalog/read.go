@@ -24,6 +24,7 @@ type reading struct {
 	items    []*item // in the order of the listing: keys ascending, versions newest first
 	foreign  []timeline.Foreign
 	owner    *OwnerRecord
+	badOwner *timeline.BadOwner     // the owner record is none
 	records  map[snapshot.Key]*item // exclusion records that count, by the snapshot they are about
 	progress counter
 

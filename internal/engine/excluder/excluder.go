@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,8 @@ type Report struct {
 	Changes []Change `json:"changes"`
 	Before  []Reach  `json:"before"`
 	After   []Reach  `json:"after"`
+	// ReasonLost says why the reason of the request is not kept; empty: it is, or none was given.
+	ReasonLost string `json:"reasonLost,omitempty"`
 	// Newest is set where the newest chain of a lineage lost something: what is uploaded as its
 	// continuation cannot be restored before the next full.
 	Newest bool `json:"newestChainChanged,omitempty"`
@@ -116,6 +119,7 @@ func (q Request) run(ctx context.Context) (Report, error) {
 		}
 		r.Changes = append(r.Changes, c)
 	}
+	r.ReasonLost = q.reasonLost(r.Changes)
 	after, err := q.read(ctx)
 	if err != nil {
 		return r, fmt.Errorf("all were changed, but reading the bucket again failed: %w", err)
@@ -298,6 +302,21 @@ func (q Request) change(ctx context.Context, s subject) (Change, error) {
 		c.Versions++
 	}
 	return c, nil
+}
+
+// reasonLost says why none of the changes keeps the reason. What tags may have in them differs from store to store, and they
+// have room for half of a reason at most, so none is put there.
+func (q Request) reasonLost(changes []Change) string {
+	changed := slices.ContainsFunc(changes, func(c Change) bool { return c.Changed })
+	switch {
+	case q.Reason == "" || q.Include:
+		return ""
+	case !changed:
+		return "nothing was changed"
+	case q.Store.Capabilities().Tags:
+		return "a tag tells the exclusion, which has no room for one"
+	}
+	return ""
 }
 
 // record writes the next exclusion record of a snapshot.

@@ -101,6 +101,26 @@ func TestWhatIsExcludedIsLeftOutAndCanBePutBack(t *testing.T) {
 	}
 }
 
+func TestAReasonThatIsNotKeptIsSaidToBeLost(t *testing.T) {
+	for label, p := range profiles {
+		t.Run(label, func(t *testing.T) {
+			b := bucket(t, p)
+			q := excluder.Request{Store: b, Prefix: prefix, Names: names(t, enginetest.FullName(40, 2880))}
+			if r, err := excluder.Run(t.Context(), q); err != nil || r.ReasonLost != "" {
+				t.Errorf("without a reason: %+v, %v", r, err)
+			}
+			q.Reason = "it is bad"
+			if r, err := excluder.Run(t.Context(), q); err != nil || r.ReasonLost == "" {
+				t.Errorf("of what was excluded before: %+v, %v", r, err)
+			}
+			q.Names = names(t, enginetest.FullName(30, 1440))
+			if r, err := excluder.Run(t.Context(), q); err != nil || (r.ReasonLost != "") != b.Capabilities().Tags {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
 func TestTheLastChainIsExcludedOnlyWhenAsked(t *testing.T) {
 	fulls := []string{enginetest.FullName(10, 0), enginetest.FullName(30, 1440), enginetest.FullName(40, 2880)}
 	for label, p := range profiles {

@@ -114,8 +114,8 @@ type Report struct {
 	End      snapshot.Revision  `json:"end"`
 	DryRun   bool               `json:"dryRun,omitempty"`
 
-	Period  time.Duration `json:"period"` // in nanoseconds
-	Objects []Object      `json:"objects"`
+	Period  immutability.Period `json:"period"`
+	Objects []Object            `json:"objects"`
 	// Protection is that of the chain as it was read back: as strong as the weakest object, and until
 	// the first end.
 	Protection immutability.Summary `json:"protection"`

@@ -107,7 +107,7 @@ func (x *run) inspect(ctx context.Context) error {
 			immutability.Period(given), immutability.Period(x.policy.Period))
 		x.policy.Period = given
 	}
-	x.report.Period = min(x.policy.Period, x.limit())
+	x.report.Period = immutability.Period(min(x.policy.Period, x.limit()))
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/admin"
 )
@@ -64,7 +65,7 @@ func (p *Provisioner) Inspect(ctx context.Context) (Report, error) {
 	r.Level = r.Before.Level()
 	switch {
 	case !r.Before.Exists:
-		return r, fmt.Errorf("inspect %s: %w", r.Location, store.ErrNoBucket)
+		return r, fmt.Errorf("inspect %s: %w", r.Location, p.missing())
 	case r.Before.Owner != "":
 		return r, fmt.Errorf("inspect %s: it belongs to %s: %w", r.Location, r.Before.Owner, admin.ErrForeign)
 	}
@@ -177,16 +178,11 @@ func (p *Provisioner) PlanLock(ctx context.Context) (Report, immutability.Bucket
 	r.Level = b.Level()
 	switch {
 	case !b.Exists:
-		return r, immutability.BucketWish{}, p.named(store.ErrNoBucket)
+		return r, immutability.BucketWish{}, p.named(p.missing())
 	case b.Owner != "":
 		return r, immutability.BucketWish{}, p.named(fmt.Errorf("it belongs to %s: %w", b.Owner, admin.ErrForeign))
 	case b.Period == 0:
-		reason := rules.None
-		if reason == "" {
-			reason = "the bucket has no retention that could be locked"
-		}
-		return r, immutability.BucketWish{}, p.named(&immutability.BucketRefusal{Impossible: rules.None != "" || rules.Advisory, Reason: reason,
-			Remedy: "etcdbrctl bucket ensure gives it one where the provider can"})
+		return r, immutability.BucketWish{}, p.named(nothingToLock(rules))
 	case rules.StampsMode && b.Mode != immutability.ModeCompliance:
 		return r, immutability.BucketWish{}, p.named(&immutability.BucketRefusal{Reason: fmt.Sprintf("the bucket's default lock is of mode %s, which privileged identities can lift", b.Mode),
 			Remedy: "etcdbrctl bucket ensure --retention-mode=compliance makes it one that nobody can, and then it can be locked"})
@@ -195,6 +191,26 @@ func (p *Provisioner) PlanLock(ctx context.Context) (Report, immutability.Bucket
 	w := immutability.BucketWish{Type: immutability.ByBucket, Period: b.Period, Mode: immutability.ModeCompliance, Locked: &locked}
 	r.Plan, err = immutability.PlanBucket(b, w, rules)
 	return r, w, p.named(err)
+}
+
+// missing is the error for a bucket that is not there. Of a directory that is not, something may not be mounted.
+func (p *Provisioner) missing() error {
+	if p.bucket.Rules().Advisory {
+		return fmt.Errorf("check that the directory is mounted, or create it: %w", store.ErrNoBucket)
+	}
+	return fmt.Errorf("check its name, or make it with etcdbrctl bucket ensure: %w", store.ErrNoBucket)
+}
+
+// nothingToLock refuses to lock a bucket that has no retention.
+func nothingToLock(rules immutability.BucketRules) *immutability.BucketRefusal {
+	const reason = "the bucket has no retention that could be locked"
+	switch {
+	case rules.None != "":
+		return &immutability.BucketRefusal{Impossible: true, Reason: rules.None}
+	case rules.NoDefault != "":
+		return &immutability.BucketRefusal{Impossible: true, Reason: reason, Remedy: rules.NoDefault}
+	}
+	return &immutability.BucketRefusal{Reason: reason, Remedy: "etcdbrctl bucket ensure --retention-period=… gives it one"}
 }
 
 // Contents is what a bucket holds.
@@ -216,7 +232,7 @@ func (c Contents) String() string {
 	if c.More {
 		n = "more than " + n
 	}
-	s := fmt.Sprintf("%s, the first of %s", n, c.First)
+	s := fmt.Sprintf("%s, the first of %s", n, timeline.OneLine(c.First))
 	if !c.Until.IsZero() {
 		s += fmt.Sprintf("; locks end at %s or later", c.Until.UTC().Format(time.RFC3339))
 	}

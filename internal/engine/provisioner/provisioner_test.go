@@ -187,3 +187,11 @@ func TestOnlyAnEmptyBucketOfOursIsDeleted(t *testing.T) {
 		}
 	}
 }
+
+// Whoever may write names objects as he likes, also to deceive whoever is told what is in the way.
+func TestWhatIsInTheWayIsOneLineWhateverItIsNamed(t *testing.T) {
+	c := provisioner.Contents{Versions: 1, First: "ns/\x1b[2Jall is well\nnothing"}
+	if got, want := c.String(), `1 versions and 0 markers, the first of ns/\x1b[2Jall is well\nnothing`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

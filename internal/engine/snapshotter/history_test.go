@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/store"
@@ -64,6 +65,40 @@ func TestASecondWriterIsRefusedUntilItTakesOver(t *testing.T) {
 				t.Fatalf("owner %+v", c.Owner)
 			}
 		})
+	}
+}
+
+// Who may write, as whoever stole the writer's key, can put anything in the place of the owner record.
+func TestAnOwnerRecordThatIsNoneIsNamedWithTheWayOut(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), storetest.NewMemory(storetest.S3Like())
+	first := start(t, config(e, s))
+	first.delta()
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	key := snapshot.OwnerKey(config(e, s).Prefix, 2).String()
+	o, err := s.Put(t.Context(), key, strings.NewReader("\x8f\x00\x1b[2J\n12"), store.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, config(e, s))
+	<-second.done
+	if !errors.Is(second.err, ErrOwned) || !errors.Is(second.err, catalog.ErrBadOwner) {
+		t.Fatalf("%v, want ErrOwned and ErrBadOwner", second.err)
+	}
+	for _, want := range []string{o.Version.String() + " is no owner record", "--take-over", "delete that version"} {
+		if !strings.Contains(second.err.Error(), want) {
+			t.Errorf("%v, want %q", second.err, want)
+		}
+	}
+	cfg := config(e, s)
+	cfg.TakeOver = true
+	third := start(t, cfg)
+	e.put(5)
+	third.delta()
+	if err := third.stop(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -310,5 +345,27 @@ func TestLeaseTimesTravelWithNativeDeltas(t *testing.T) {
 	}
 	if len(got) != 1 || got[0].ID != int64(lease.ID) || got[0].TTL != 3600 {
 		t.Fatalf("leases %v, want %d with 3600 s", got, lease.ID)
+	}
+}
+
+// The operator knows by it that a full is of a later life, whoever's clock is late.
+func TestAFullIsNamedAfterTheOneBeforeWhateverTheClockSays(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), storetest.NewMemory(storetest.S3Like())
+	e.put(5)
+	first := start(t, config(e, s))
+	final := first.full(true)
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(e, s)
+	cfg.Now = func() time.Time { return time.Now().Add(-30 * time.Minute) }
+	second := start(t, cfg)
+	next := second.full(false)
+	if err := second.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if next.Key.Name.Final || next.Key.Name.Created <= final.Key.Name.Created {
+		t.Errorf("%s comes after %s", next.Key.Name, final.Key.Name)
 	}
 }

@@ -129,7 +129,8 @@ func madeAnew(one, other string) bool {
 
 func refusal(current *catalog.OwnerRecord, id string) error {
 	if current.Err != nil {
-		return fmt.Errorf("%w: %w; if you are sure that nothing else writes here, start once with --take-over", ErrOwned, current.Err)
+		return fmt.Errorf("%w, or by nobody: %w; somebody put it there who may write here: if you are sure that nothing else backs up here, start once with --take-over, or delete that version where no lock keeps it",
+			ErrOwned, current.Err)
 	}
 	since, note := "", ""
 	if !current.Since.IsZero() {

@@ -11,6 +11,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/hibernation"
@@ -36,7 +37,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	e := o.Etcd
 	f := hibernation.Facts{
 		Now: now, UID: e.UID, Generation: e.Generation,
-		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil,
+		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil, Mode: lockMode(e),
 		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
 		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Revision: known(e), Settle: settle(e),
 		Extending: o.Extension != nil && o.Extension.DeletionTimestamp == nil && !o.Extension.Status.State.Ended(),
@@ -52,7 +53,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	f.Untouched = s.untouched()
 	f.Elsewhere = elsewhere(o)
 	state := o.Snapshots[finalFor(e)]
-	f.Attempt = hibernation.Attempt{Running: state.Running, Taken: state.Final, Failed: state.Failed, Spoilt: state.Spoilt, Ended: state.Ended}
+	f.Attempt = hibernation.Attempt{Running: state.Running, Taken: state.Final, Mode: state.Mode, Failed: state.Failed, Spoilt: state.Spoilt, Ended: state.Ended}
 	for _, i := range s.mustAgree() {
 		m := hibernation.Member{Name: e.MemberName(i)}
 		if sidecar, answered := o.Sidecars[i]; answered && participates(sidecar) {
@@ -65,6 +66,18 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 		f.Members = append(f.Members, m)
 	}
 	return f
+}
+
+// lockMode is the least that a lock must be. Only with the type object does the specification say how strong one is; what the
+// bucket gives is the choice of whoever made it.
+func lockMode(e *druidv1alpha1.Etcd) immutability.Mode {
+	switch i := immutabilityOf(e); {
+	case i == nil || i.RetentionType != druidv1alpha1.RetentionObject:
+		return ""
+	case i.Mode != nil:
+		return immutability.Mode(*i.Mode)
+	}
+	return immutability.ModeCompliance
 }
 
 // refusal is for how long a member has refused clients and still will, and why it cannot be asked to.
@@ -201,15 +214,28 @@ func newFull(o *Observed, r *druidv1alpha1.HibernationStatus) bool {
 	if r == nil || r.AwakeSince == nil {
 		return false
 	}
-	full := health.LastFull(o.Observation)
-	switch {
-	case full == nil, full.Timestamp.Before(r.AwakeSince):
-		return false
-	case r.FinalSnapshot != nil && (full.Name == r.FinalSnapshot.Name || full.EndRevision < r.FinalSnapshot.Revision):
+	full, final := health.LastFull(o.Observation), r.FinalSnapshot
+	if full == nil || final != nil && (full.Name == final.Name || full.EndRevision < final.Revision) {
 		return false
 	}
 	n, err := snapshot.ParseName(full.Name)
-	return err != nil || !n.Final
+	if err == nil && n.Final {
+		return false
+	}
+	if final != nil {
+		former, formerErr := snapshot.ParseName(final.Name)
+		if err == nil && formerErr == nil {
+			return follows(full, n, final, former)
+		}
+	}
+	return !full.Timestamp.Before(r.AwakeSince)
+}
+
+// follows says whether a full was taken after the final one, without asking a clock: the operator's may differ from those of
+// the sidecars. Members stopped at the last revision of the final one, so what goes further is of a later life. And a sidecar
+// never gives a full an earlier time in its name than the one before has.
+func follows(full *druidv1alpha1.MemberSnapshot, name snapshot.Name, final *druidv1alpha1.FinalSnapshot, former snapshot.Name) bool {
+	return full.EndRevision > final.Revision || name.Created > former.Created
 }
 
 // hibernated is the condition Hibernated; false: it does not apply.

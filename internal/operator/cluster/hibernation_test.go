@@ -13,6 +13,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/hibernation"
 )
@@ -321,6 +322,38 @@ func TestMembersServeClientsWhileTheSpecificationIsRefused(t *testing.T) {
 	}
 }
 
+// Whose clock is late or early by less than half an hour, as clocks may be, is no matter: names of fulls follow each other
+// whatever the clock says.
+func TestTheFirstFullOfANewLifeIsKnownByItsNameAndNoClock(t *testing.T) {
+	const final = "Full-00000000-00001000-1764000000.zst.final"
+	for phrase, c := range map[string]struct {
+		full   string
+		ago    time.Duration // by the sidecar's clock; the cluster woke up a minute ago
+		end    int64
+		reason string
+	}{
+		"taken by a clock that is late":                {"Full-00000000-00001000-1764000001.zst", 30 * time.Minute, 1000, ""},
+		"the same, after something was written":        {"Full-00000000-00001003-1763999000.zst", 30 * time.Minute, 1003, ""},
+		"taken by a clock that is early":               {"Full-00000000-00001000-1764001800.zst", -29 * time.Minute, 1000, ""},
+		"of the former life, by a clock that is early": {"Full-00000000-00001000-1763999999.zst", -20 * time.Minute, 1000, "WakingUp"},
+		"of the former life":                           {"Full-00000000-00000990-1763990000.zst", 5 * time.Hour, 990, "WakingUp"},
+		"the final one, by a clock that is early":      {final, -20 * time.Minute, 1000, "WakingUp"},
+		"a copy of the final one":                      {"Full-00000000-00001000-1764009000.zst.final", -20 * time.Minute, 1000, "WakingUp"},
+	} {
+		o := running(t, 3, locks, func(o *Observed) {
+			recorded(2, func(h *druidv1alpha1.HibernationStatus) {
+				h.FinalSnapshot.Name, h.AwakeSince = final, ptr(ago(time.Minute))
+			})(o)
+			l := o.Members[2].Status.Snapshots.LastFull
+			*l = full(c.full, c.ago)
+			l.EndRevision = c.end
+		})
+		if p := mustDecide(t, o, testSettings); p.Sleep.Reason != c.reason {
+			t.Errorf("%s: reason %q, want %q", phrase, p.Sleep.Reason, c.reason)
+		}
+	}
+}
+
 const anyFull = "Full-00000000-00001000-1764000000.zst"
 
 func full(name string, before time.Duration) druidv1alpha1.MemberSnapshot {
@@ -449,6 +482,35 @@ func TestWhatIsToldOfASleepingBackupIsLookedAt(t *testing.T) {
 		after := running(t, 3, wants(0), recorded(2, func(h *druidv1alpha1.HibernationStatus) { change(h.FinalSnapshot) }), gone, volumesGo)
 		if fingerprint(before) == fingerprint(after) {
 			t.Errorf("%s changes nothing", phrase)
+		}
+	}
+}
+
+// Only with the type object does the specification say how strong a lock is to be.
+func TestALockThatIsWeakerThanAskedForIsNone(t *testing.T) {
+	of := func(kind druidv1alpha1.RetentionType, mode *druidv1alpha1.RetentionMode) func(*Observed) {
+		return func(o *Observed) {
+			o.Etcd.Spec.Backup.Store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: kind, RetentionPeriod: &metav1.Duration{Duration: 96 * time.Hour}, Mode: mode}
+		}
+	}
+	governance := func(o *Observed) {
+		for k, s := range o.Snapshots {
+			s.Mode = immutability.ModeGovernance
+			o.Snapshots[k] = s
+		}
+	}
+	for phrase, c := range map[string]struct {
+		asked func(*Observed)
+		holds bool
+	}{
+		"compliance, by default": {of(druidv1alpha1.RetentionObject, nil), true},
+		"compliance":             {of(druidv1alpha1.RetentionObject, ptr(druidv1alpha1.RetentionCompliance)), true},
+		"governance":             {of(druidv1alpha1.RetentionObject, ptr(druidv1alpha1.RetentionGovernance)), false},
+		"what the bucket gives":  {of(druidv1alpha1.RetentionBucket, nil), false},
+	} {
+		p := mustDecide(t, running(t, 3, wants(0), refusing, c.asked, finalTaken(), governance), testSettings)
+		if (p.Sleep.Reason == druidv1alpha1.ReasonFinalSnapshotNoLock) != c.holds {
+			t.Errorf("%s: %s: %s", phrase, p.Sleep.Reason, p.Sleep.Message)
 		}
 	}
 }

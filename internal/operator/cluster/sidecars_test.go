@@ -25,6 +25,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/agentapi/auth/authtest"
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/operator/metrics"
 )
 
@@ -72,7 +73,7 @@ func (s *sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case agentapi.Clients:
 		answer(agentapi.Refusal{})
 	case agentapi.Latest:
-		answer(agentapi.LatestSnapshots{FullSnapshot: &agentapi.Snapshot{SnapName: "Full-1", ImmutableUntil: testNow.Add(time.Hour)}})
+		answer(agentapi.LatestSnapshots{FullSnapshot: &agentapi.Snapshot{SnapName: "Full-1", ImmutableUntil: testNow.Add(time.Hour), Mode: "compliance"}})
 	case agentapi.Verify:
 		answer(agentapi.Operation{Kind: "verify", Status: agentapi.InProgress, Start: testNow})
 	case agentapi.Operations:
@@ -234,6 +235,9 @@ func TestASnapshotIsDoneWhenItIsVerified(t *testing.T) {
 			}
 			if f := state.Final; (f != nil) != state.Done || f != nil && (f.Name != "Full-1" || f.Revision != 11 || f.ProtectedUntil == nil || !f.ProtectedUntil.Time.Equal(testNow.Add(time.Hour))) {
 				t.Errorf("%+v, want what was taken", f)
+			}
+			if state.Done && state.Mode != immutability.ModeCompliance {
+				t.Errorf("its lock is of mode %q", state.Mode)
 			}
 			if (state.Spoilt != "") != (c.leader && !state.Done) {
 				t.Errorf("spoilt %q, of %+v", state.Spoilt, state)

@@ -16,6 +16,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/metrics"
 )
@@ -35,8 +36,9 @@ type SnapshotState struct {
 	Done    bool
 	Failed  string // why the last attempt failed
 	Ended   time.Time
-	// Final is what was taken and proven, of a final one. Spoilt is the name of what was taken last and not proven.
+	// Final is what was taken and proven, of a final one, with a lock of the mode Mode; empty: that is not told. Spoilt is the name of what was taken last and not proven.
 	Final  *druidv1alpha1.FinalSnapshot
+	Mode   immutability.Mode
 	Spoilt string
 }
 
@@ -179,7 +181,7 @@ func (s *snapshots) begin(o *Observed, what Snapshot) {
 		switch {
 		case what.Final && err == nil:
 			taken.VerifiedAt = metav1.NewTime(state.Ended.UTC().Truncate(time.Second))
-			state.Final = &taken
+			state.Final, state.Mode = &taken.FinalSnapshot, taken.mode
 		case what.Final && (taken.Name == "" || errors.Is(err, errLockNotKnown)):
 			state.Spoilt = former // nothing new was found to be bad
 		case what.Final:
@@ -211,14 +213,14 @@ const verifyTimeout = time.Hour
 
 // take has the backup leader take a full snapshot and prove that it can be restored. What it took has a name
 // also if it was not proven.
-func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev1.Pod, what Snapshot) (druidv1alpha1.FinalSnapshot, error) {
+func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev1.Pod, what Snapshot) (taken, error) {
 	timeout := 15 * time.Minute
 	if t := e.Spec.Backup.EtcdSnapshotTimeout; t != nil && t.Duration > 0 {
 		timeout = t.Duration
 	}
 	dial, err := s.dial.dialer(ctx, e)
 	if err != nil {
-		return druidv1alpha1.FinalSnapshot{}, err
+		return taken{}, err
 	}
 	for i := range pods {
 		p := &pods[i]
@@ -228,7 +230,7 @@ func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []core
 		n, _ := e.PodOrdinal(p.Name)
 		c, err := dial(ctx, p, e.PeerHost(n))
 		if err != nil {
-			return druidv1alpha1.FinalSnapshot{}, err
+			return taken{}, err
 		}
 		if m, err := c.Member(ctx); err == nil && m.Name == e.MemberName(n) && m.BackupLeader {
 			defer c.Close()
@@ -237,13 +239,19 @@ func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []core
 		c.Close()
 	}
 	if what.Final {
-		return druidv1alpha1.FinalSnapshot{}, errors.New("no sidecar answers that makes the backups; the condition BackupReady says more")
+		return taken{}, errors.New("no sidecar answers that makes the backups; the condition BackupReady says more")
 	}
-	return druidv1alpha1.FinalSnapshot{}, s.dial.full(ctx, e, pods, what, timeout)
+	return taken{}, s.dial.full(ctx, e, pods, what, timeout)
+}
+
+// taken is a full that was taken, with the mode of its lock.
+type taken struct {
+	druidv1alpha1.FinalSnapshot
+	mode immutability.Mode // empty: not told
 }
 
 // snapshotBy has a sidecar take a full and prove it.
-func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout time.Duration) (druidv1alpha1.FinalSnapshot, error) {
+func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout time.Duration) (taken, error) {
 	full, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	take := func() (agentapi.Snapshot, error) { return c.Full(full, false) }
@@ -252,26 +260,27 @@ func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout 
 	}
 	s, err := take()
 	if err != nil {
-		return druidv1alpha1.FinalSnapshot{}, err
+		return taken{}, err
 	}
-	taken := druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision)}
-	if err := proven(ctx, c, taken, what.Final); err != nil {
-		return taken, err
+	t := taken{FinalSnapshot: druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision)}}
+	if err := proven(ctx, c, t.FinalSnapshot, what.Final); err != nil {
+		return t, err
 	}
 	if !what.Final {
-		return taken, nil
+		return t, nil
 	}
-	until := s.ImmutableUntil
+	until, mode := s.ImmutableUntil, s.Mode
 	if until.IsZero() { // a store that tells dates of objects only when all are asked for, or computed
-		if until, err = lockOf(ctx, c, s.SnapName); err != nil { // the time for a full may be over
-			return taken, err
+		if until, mode, err = lockOf(ctx, c, s.SnapName); err != nil { // the time for a full may be over
+			return t, err
 		}
 	}
 	if !until.IsZero() {
-		t := metav1.NewTime(until.UTC().Truncate(time.Second))
-		taken.ProtectedUntil = &t
+		at := metav1.NewTime(until.UTC().Truncate(time.Second))
+		t.ProtectedUntil = &at
 	}
-	return taken, nil
+	t.mode = immutability.Mode(mode)
+	return t, nil
 }
 
 // errLockNotKnown: nothing is wrong with the snapshot itself.
@@ -280,18 +289,18 @@ var errLockNotKnown = errors.New("the snapshot was taken and proven, but until w
 // lockTimeout bounds the question, for which the bucket is listed.
 const lockTimeout = 5 * time.Minute
 
-// lockOf is until when a full is locked; zero: that is not known.
-func lockOf(ctx context.Context, c *agentapi.Client, name string) (time.Time, error) {
+// lockOf is until when a full is locked, and in which mode; zero: that is not known.
+func lockOf(ctx context.Context, c *agentapi.Client, name string) (until time.Time, mode string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	l, err := c.Latest(ctx)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w: %w", errLockNotKnown, err)
+		return time.Time{}, "", fmt.Errorf("%w: %w", errLockNotKnown, err)
 	}
 	if l.FullSnapshot == nil || l.FullSnapshot.SnapName != name {
-		return time.Time{}, nil
+		return time.Time{}, "", nil
 	}
-	return l.FullSnapshot.ImmutableUntil, nil
+	return l.FullSnapshot.ImmutableUntil, l.FullSnapshot.Mode, nil
 }
 
 // proven is nil when the newest chain can be restored. Of a final full it must be that one's, up to its last revision: a

@@ -15,6 +15,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/operator/metrics"
 )
 
@@ -48,7 +49,7 @@ func TestALongProofDoesNotSpoilTheSnapshot(t *testing.T) {
 		case agentapi.Full:
 			answer(agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9})
 		case agentapi.Latest:
-			answer(agentapi.LatestSnapshots{FullSnapshot: &agentapi.Snapshot{SnapName: "Full-1", ImmutableUntil: testNow.Add(time.Hour)}})
+			answer(agentapi.LatestSnapshots{FullSnapshot: &agentapi.Snapshot{SnapName: "Full-1", ImmutableUntil: testNow.Add(time.Hour), Mode: "governance"}})
 		case agentapi.Verify:
 			answer(op)
 		case agentapi.Operations:
@@ -65,7 +66,7 @@ func TestALongProofDoesNotSpoilTheSnapshot(t *testing.T) {
 	}
 	// The proof takes as many seconds as looks, which is longer than a full may take here.
 	got, err := snapshotBy(t.Context(), c, Snapshot{For: "test", Final: true, Purpose: "u/5"}, 3*time.Second)
-	if err != nil || got.ProtectedUntil == nil {
+	if err != nil || got.ProtectedUntil == nil || got.mode != immutability.ModeGovernance {
 		t.Errorf("%+v, %v; want the proven snapshot with its lock", got, err)
 	}
 }

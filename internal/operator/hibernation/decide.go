@@ -119,6 +119,8 @@ func (f Facts) unfit() (reason, why string, after time.Duration) {
 		return druidv1alpha1.ReasonTakingFinalSnapshot, "the final full snapshot of this hibernation", Again
 	case f.Locks && !final.Held && final.ProtectedUntil == nil:
 		return druidv1alpha1.ReasonFinalSnapshotNoLock, fmt.Sprintf("%s is not known to be locked, and spec.backup.store.immutability asks for that: make the bucket lock new objects (etcdbrctl bucket ensure)", final.Name), AgainLocked
+	case f.Locks && f.weak():
+		return druidv1alpha1.ReasonFinalSnapshotNoLock, fmt.Sprintf("the lock of %s is of mode %s, and spec.backup.store.immutability.mode asks for %s: let the bucket and the credentials give that; another one is taken", final.Name, f.Attempt.Mode, f.Mode), AgainLocked
 	case f.Locks && !f.locked(final):
 		return druidv1alpha1.ReasonFinalSnapshotNoLock, fmt.Sprintf("the lock of %s ends at %s, which is too soon, as clocks may differ by %s: another one is taken", final.Name, at(final.ProtectedUntil.Time), duration(Clocks)), AgainLocked
 	case !f.fresh(final):

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/backup/immutability"
 )
 
 var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -90,6 +91,8 @@ func with(change ...func(*druidv1alpha1.FinalSnapshot)) func(*Facts) {
 }
 func awake(r *druidv1alpha1.HibernationStatus)  { r.AwakeSince = in(-time.Minute) }
 func isHeld(r *druidv1alpha1.HibernationStatus) { r.FinalSnapshot.Held = true }
+func mode(m immutability.Mode) func(*Facts)     { return func(f *Facts) { f.Mode = m } }
+func isOf(m immutability.Mode) func(*Facts)     { return func(f *Facts) { f.Attempt.Mode = m } }
 func newer(f *Facts)                            { f.NewFull = true }
 func extending(f *Facts)                        { f.Extending = true }
 
@@ -115,6 +118,14 @@ func TestMembersStopWhenEverythingTheyHaveIsInTheBucketAndProven(t *testing.T) {
 		"it has no lock":                                             {falling(taken(noLock)), "FinalSnapshotNoLock", "not known to be locked", ""},
 		"it has no lock for a while":                                 {falling(taken(noLock, proven(-16*time.Minute))), "FinalSnapshotNoLock", "not known to be locked", "u/5/after-Full-9"},
 		"its lock has ended, by a clock that is 30m late":            {falling(taken(until(30*time.Minute), proven(-16*time.Minute))), "FinalSnapshotNoLock", "too soon", "u/5/after-Full-9"},
+		"its lock is weaker than was asked for":                      {falling(mode("compliance"), taken(), isOf("governance")), "FinalSnapshotNoLock", "of mode governance, and spec.backup.store.immutability.mode asks for compliance", ""},
+		"the same, a while ago":                                      {falling(mode("compliance"), taken(proven(-16*time.Minute)), isOf("governance")), "FinalSnapshotNoLock", "mode governance", "u/5/after-Full-9"},
+		"the same, and that is allowed":                              {falling(mode("compliance"), taken(), isOf("governance"), unprotected), "ScalingToZero", "", ""},
+		"its lock is advisory":                                       {falling(mode("governance"), taken(), isOf("advisory")), "FinalSnapshotNoLock", "mode advisory", ""},
+		"its lock is as strong":                                      {falling(mode("compliance"), taken(), isOf("compliance")), "ScalingToZero", "", ""},
+		"its lock is stronger":                                       {falling(mode("governance"), taken(), isOf("compliance")), "ScalingToZero", "", ""},
+		"its lock is weak, and the bucket says how strong":           {falling(taken(), isOf("governance")), "ScalingToZero", "", ""},
+		"how strong its lock is is not told":                         {falling(mode("compliance"), taken()), "ScalingToZero", "", ""},
 		"it was proven long ago":                                     {falling(taken(proven(-61 * time.Minute))), "TakingFinalSnapshot", "another proof", "u/5/after-Full-9"},
 		"it was proven by a clock that was set back since, a little": {falling(taken(proven(20 * time.Minute))), "TakingFinalSnapshot", "some seconds after", ""},
 		"it was proven by a clock that was set back since, a lot":    {falling(taken(proven(2*time.Hour)), func(f *Facts) { f.Attempt.Ended = now.Add(-time.Minute) }), "TakingFinalSnapshot", "another proof", "u/5/after-Full-9"},

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/backup/immutability"
 )
 
 // Clocks is by how much the operator's clock may differ from that of the store and of the sidecars.
@@ -50,6 +51,8 @@ type Facts struct {
 	Store     string
 	Elsewhere []string
 	Locks     bool // immutability is asked for
+	// Mode is the least that a lock must be; empty: what the bucket gives.
+	Mode immutability.Mode
 	// Skip says who wants no final snapshot; empty: nobody. Unprotected: the members may stop without a good one.
 	Skip        string
 	Unprotected bool
@@ -84,6 +87,7 @@ type Facts struct {
 type Attempt struct {
 	Running bool
 	Taken   *druidv1alpha1.FinalSnapshot // and proven; nil: not
+	Mode    immutability.Mode            // of its lock; empty: a former sidecar does not tell
 	Failed  string                       // why the last one was given up
 	// Spoilt is the name of the snapshot that the last attempt found not to be good; empty: there was none.
 	Spoilt string
@@ -172,6 +176,11 @@ func (f Facts) reaches(s *druidv1alpha1.FinalSnapshot) bool {
 // locked says whether nobody can delete a snapshot now, by any clock.
 func (f Facts) locked(s *druidv1alpha1.FinalSnapshot) bool {
 	return s.Held || s.ProtectedUntil != nil && s.ProtectedUntil.Sub(f.Now) > Clocks
+}
+
+// weak says whether the lock of what was taken is known to be weaker than was asked for. Of what is recorded it was not.
+func (f Facts) weak() bool {
+	return f.Attempt.Taken != nil && f.Mode != "" && f.Attempt.Mode != "" && immutability.Compare(f.Attempt.Mode, f.Mode) < 0
 }
 
 // fresh says whether somebody looked at a snapshot a short time ago. A time to come, by a clock that was set

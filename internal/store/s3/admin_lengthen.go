@@ -18,6 +18,11 @@ import (
 // lengthenWorkers is how many versions are asked about at once.
 const lengthenWorkers = 8
 
+// stamping is by how much sooner than creation and period a lock may end that the default lock gave: servers keep whole
+// seconds of it, and some count it from the beginning of an upload and call the end its creation. Default locks are of
+// whole days, so a former one is shorter by more.
+const stamping = time.Minute
+
 // walk counts what was done about the versions that are there.
 type walk struct {
 	mu                       sync.Mutex
@@ -87,8 +92,8 @@ func (a *Admin) lengthen(ctx context.Context, step immutability.BucketStep) (str
 	return fmt.Sprintf("%d versions lengthened, %d were locked for long enough, %d are older than the period", w.lengthened, w.enough, w.over), nil
 }
 
-// lengthenOne locks one version until its creation and the period, in the stronger mode of what it
-// has and what the step says. A version that is gone needs nothing.
+// lengthenOne locks one version until its creation and the period, but for what stamping makes of that, in the stronger
+// mode of what it has and what the step says. A version that is gone needs nothing.
 func (a *Admin) lengthenOne(ctx context.Context, o store.Object, step immutability.BucketStep) (changed bool, err error) {
 	head, err := a.s.head(ctx, o.Version)
 	if errors.Is(err, store.ErrNotFound) {
@@ -108,7 +113,7 @@ func (a *Admin) lengthenOne(ctx context.Context, o store.Object, step immutabili
 	if immutability.Compare(has.Mode, mode) > 0 {
 		mode = has.Mode
 	}
-	if until.Before(has.Until) {
+	if until.Add(-stamping).Before(has.Until) {
 		until = has.Until
 	}
 	if until.Equal(has.Until) && immutability.Compare(has.Mode, mode) == 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -237,6 +238,27 @@ func TestWhatIsThereIsLockedAsIfTheDefaultHadAlwaysBeenThis(t *testing.T) {
 	s.Mode, s.Period = immutability.ModeGovernance, immutability.Period(150*time.Hour)
 	if _, err := do(t, administer(t, f), s); err != nil || !strings.HasPrefix(f.retention["same"], "COMPLIANCE ") {
 		t.Errorf("%q, %v", f.retention["same"], err)
+	}
+}
+
+// A server keeps whole seconds of a lock, and counts it from the beginning of an upload, whose end is the creation.
+func TestALockThatTheDefaultGaveIsNotLengthenedByASecond(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	lock := func(early time.Duration) string {
+		return "COMPLIANCE " + now.Add(96*time.Hour-early).UTC().Format(time.RFC3339)
+	}
+	f := &service{exists: true, created: map[string]time.Time{"canary": now, "upload": now, "shorter": now},
+		retention: map[string]string{"canary": lock(time.Second), "upload": lock(20 * time.Second), "shorter": lock(2 * time.Minute)}}
+	a := administer(t, f)
+	for _, want := range []string{"1 versions lengthened, 2 were locked for long enough", "0 versions lengthened, 3 were locked for long enough"} {
+		said, err := do(t, a, compliance(immutability.BucketLengthen))
+		if err != nil || !strings.Contains(said, want) {
+			t.Errorf("%q, %v; want %q", said, err, want)
+		}
+	}
+	want := map[string]string{"canary": lock(time.Second), "upload": lock(20 * time.Second), "shorter": lock(0)}
+	if !maps.Equal(f.retention, want) {
+		t.Errorf("%v, want %v", f.retention, want)
 	}
 }
 

@@ -25,6 +25,7 @@ const Prefix = "p"
 //	manifest full 100 at 1000           a manifest without the object, or a further one
 //	chunk full 100 at 1000              a part of the object
 //	foreign p/v2/whatever               an object that is none of ours
+//	bad-owner 2                         an owner record with this number that names no owner
 //
 // Words that may follow an object:
 //
@@ -65,6 +66,11 @@ func addLine(l *timeline.Listing, words []string) error {
 		_, err := snapshot.ParseKey(Prefix, words[1])
 		l.Foreign = append(l.Foreign, timeline.Foreign{Key: words[1], Err: err, Probe: snapshot.IsProbe(Prefix, words[1])})
 		return nil
+	case "bad-owner":
+		number, err := strconv.ParseInt(words[1], 10, 64)
+		ref := timeline.Ref{Key: snapshot.OwnerKey(Prefix, number)}
+		l.BadOwner = &timeline.BadOwner{Ref: ref, Err: fmt.Errorf("%s is no owner record: it is not JSON", ref)}
+		return err
 	case "manifest", "chunk":
 		what, words = words[0], words[1:]
 	}
