@@ -114,7 +114,8 @@ func leaveNotice(path string, r extender.Report, failure error, dryRun bool) err
 	if path == "" || dryRun || !gone && len(r.Damaged) == 0 && (r.Base == "" || r.Protection.Objects == 0) {
 		return nil
 	}
-	n := immutability.Notice{At: time.Now().UTC(), Snapshot: r.Base, End: int64(r.End), Until: r.Protection.Until, Held: r.Protection.Held, Released: r.Released}
+	n := immutability.Notice{At: time.Now().UTC(), Snapshot: r.Base, End: int64(r.End), Until: r.Protection.Until, Held: r.Protection.Held, Released: r.Released,
+		Inferred: &r.Protection.Inferred}
 	if gone {
 		n.Damaged = failure.Error()
 	}

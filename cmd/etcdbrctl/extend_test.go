@@ -111,6 +111,21 @@ func TestADamagedSleepingBackupHasAnExitCodeOfItsOwn(t *testing.T) {
 	}
 }
 
+// A date that was computed from the bucket's policy is likely, and not proven.
+func TestANoticeTellsWhetherItsDateWasComputed(t *testing.T) {
+	for _, inferred := range []bool{false, true} {
+		file := filepath.Join(t.TempDir(), "notice")
+		r := extender.Report{Base: "Full-1", Protection: immutability.Summary{Objects: 2, Until: time.Now(), Inferred: inferred}}
+		if err := leaveNotice(file, r, nil, false); err != nil {
+			t.Fatal(err)
+		}
+		left, err := os.ReadFile(file)
+		if n, found := immutability.ParseNotice(string(left)); err != nil || !found || n.Inferred == nil || *n.Inferred != inferred {
+			t.Errorf("inferred %t: it left %q, %v", inferred, left, err)
+		}
+	}
+}
+
 func TestANoticeTellsThatNothingIsLeft(t *testing.T) {
 	args, key, s := sleeping(t, 1)
 	dir := filepath.Join(s.Capabilities().Location, filepath.Dir(filepath.FromSlash(key)))

@@ -155,7 +155,7 @@ func described(ref timeline.Ref, lock *immutability.Retention) agentapi.Snapshot
 		s.VersionID = &ref.Version
 	}
 	if lock != nil && lock.Mode.Locks() {
-		s.ImmutableUntil = lock.Until
+		s.ImmutableUntil, s.Inferred = lock.Until, lock.Inferred
 	}
 	return s
 }

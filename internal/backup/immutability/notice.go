@@ -15,7 +15,10 @@ type Notice struct {
 	End int64 `json:"endRevision,omitempty"`
 	// Until is the first end among the locks of what a restore of it reads, as it was read back; zero: none is known.
 	Until time.Time `json:"protectedUntil,omitzero"`
-	Held  bool      `json:"held,omitempty"` // all of it is held without an end
+	// Inferred: Until was computed from the bucket's policy, as the store tells no dates; nil: the program is one that did
+	// not tell it yet.
+	Inferred *bool `json:"inferred,omitempty"`
+	Held     bool  `json:"held,omitempty"` // all of it is held without an end
 	// Released: it is newer than what runs held, and nothing is held by them any more.
 	Released bool `json:"released,omitempty"`
 	// Damaged says what is wrong with the newest backup, in whose place an older one is kept, or none; empty: nothing.
