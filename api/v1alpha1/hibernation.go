@@ -71,6 +71,9 @@ type FinalSnapshot struct {
 	// it is held without an end.
 	// +optional
 	ProtectedUntil *metav1.Time `json:"protectedUntil,omitempty"`
+	// Whether that moment was computed from the bucket's policy, as the store tells no dates of objects: it is likely, and not proven.
+	// +optional
+	Inferred bool `json:"inferred,omitempty"`
 	// Whether it is held until somebody releases it.
 	// +optional
 	Held bool `json:"held,omitempty"`

@@ -74,6 +74,7 @@ const (
 // Reasons of HibernationBackupProtected.
 const (
 	ReasonFinalSnapshotProtected    = "FinalSnapshotProtected"    // locked beyond the next extension
+	ReasonFinalSnapshotInferred     = "FinalSnapshotInferred"     // the same, as computed from the bucket's policy: the store tells no dates of objects
 	ReasonFinalSnapshotHeld         = "FinalSnapshotHeld"         // held without an end
 	ReasonFinalSnapshotMissing      = "FinalSnapshotMissing"      // the members stopped without one
 	ReasonFinalSnapshotDamaged      = "FinalSnapshotDamaged"      // the last extension kept another backup than the final one, which is damaged or gone, or of which somebody wrote a newer one

@@ -261,15 +261,15 @@ func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout 
 	if !what.Final {
 		return taken, nil
 	}
-	until := s.ImmutableUntil
+	until, inferred := s.ImmutableUntil, s.Inferred
 	if until.IsZero() { // a store that tells dates of objects only when all are asked for, or computed
-		if until, err = lockOf(ctx, c, s.SnapName); err != nil { // the time for a full may be over
+		if until, inferred, err = lockOf(ctx, c, s.SnapName); err != nil { // the time for a full may be over
 			return taken, err
 		}
 	}
 	if !until.IsZero() {
 		t := metav1.NewTime(until.UTC().Truncate(time.Second))
-		taken.ProtectedUntil = &t
+		taken.ProtectedUntil, taken.Inferred = &t, inferred
 	}
 	return taken, nil
 }
@@ -280,18 +280,18 @@ var errLockNotKnown = errors.New("the snapshot was taken and proven, but until w
 // lockTimeout bounds the question, for which the bucket is listed.
 const lockTimeout = 5 * time.Minute
 
-// lockOf is until when a full is locked; zero: that is not known.
-func lockOf(ctx context.Context, c *agentapi.Client, name string) (time.Time, error) {
+// lockOf is until when a full is locked, and whether that was computed; zero: it is not known.
+func lockOf(ctx context.Context, c *agentapi.Client, name string) (until time.Time, inferred bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	l, err := c.Latest(ctx)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w: %w", errLockNotKnown, err)
+		return time.Time{}, false, fmt.Errorf("%w: %w", errLockNotKnown, err)
 	}
 	if l.FullSnapshot == nil || l.FullSnapshot.SnapName != name {
-		return time.Time{}, nil
+		return time.Time{}, false, nil
 	}
-	return l.FullSnapshot.ImmutableUntil, nil
+	return l.FullSnapshot.ImmutableUntil, l.FullSnapshot.Inferred, nil
 }
 
 // proven is nil when the newest chain can be restored. Of a final full it must be that one's, up to its last revision: a

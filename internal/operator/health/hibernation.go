@@ -54,6 +54,9 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 		until := metav1.NewTime(newest.Until.UTC().Truncate(time.Second))
 		f.ProtectedUntil = &until
 	}
+	if newest.Inferred != nil { // an older program does not tell, and the store is the same
+		f.Inferred = *newest.Inferred
+	}
 	return h
 }
 
@@ -128,7 +131,7 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	case !until.After(v.now):
 		return fails(druidv1alpha1.ReasonProtectionEnded, "the lock of %s ended at %s: whoever may delete in the bucket can delete it; %s", final.Name, at(until.Time), v.extensionRemedy()), true
 	default:
-		kept = "locked until " + at(until.Time)
+		kept = lockOf(final)
 	}
 	if t := v.Extension; t != nil && (t.Status.State.Ended() || t.Status.State == "" && v.now.Sub(t.CreationTimestamp.Time) > taskPatience) {
 		why := "nobody acts on it: switch controllers.etcdOpsTask on"
@@ -156,9 +159,21 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	}
 	next := v.next(since)
 	if next.Add(takes + hibernation.Clocks).After(until) {
-		return fails(druidv1alpha1.ReasonProtectionEnds, "%s is locked until %s, and the extension of %s may be through after that; %s", final.Name, at(until), at(next), v.extensionRemedy()), true
+		return fails(druidv1alpha1.ReasonProtectionEnds, "%s is %s, and the extension of %s may be through after that; %s", final.Name, kept, at(next), v.extensionRemedy()), true
 	}
-	return holds(druidv1alpha1.ReasonFinalSnapshotProtected, "%s is locked until %s; the next extension is at %s", final.Name, at(until), at(next)), true
+	if final.Inferred {
+		return holds(druidv1alpha1.ReasonFinalSnapshotInferred, "%s is %s: the store does not tell dates of objects, so that is likely, and not proven; the next extension is at %s", final.Name, kept, at(next)), true
+	}
+	return holds(druidv1alpha1.ReasonFinalSnapshotProtected, "%s is %s; the next extension is at %s", final.Name, kept, at(next)), true
+}
+
+// lockOf is a lock with an end, for the middle of a sentence.
+func lockOf(final *druidv1alpha1.FinalSnapshot) string {
+	text := "locked until " + at(final.ProtectedUntil.Time)
+	if final.Inferred {
+		text += " as inferred from the bucket's policy"
+	}
+	return text
 }
 
 // extensionRemedy is what to do about locks that end, for the end of a message.

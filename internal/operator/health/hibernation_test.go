@@ -33,6 +33,7 @@ func TestTheLockOfAFinalSnapshotIsWatched(t *testing.T) {
 	looked := func(d time.Duration) func(*druidv1alpha1.FinalSnapshot) {
 		return func(f *druidv1alpha1.FinalSnapshot) { f.LookedAt = at(d) }
 	}
+	reckoned := func(f *druidv1alpha1.FinalSnapshot) { f.Inferred = true }
 	task := func(state druidv1alpha1.TaskState, age time.Duration) func(*Observation) {
 		return func(o *Observation) {
 			o.Extension = &druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: "main-hibernation", CreationTimestamp: *at(-age)}}
@@ -60,6 +61,11 @@ func TestTheLockOfAFinalSnapshotIsWatched(t *testing.T) {
 		"not long enough":                      {asleep(sleeps(until(untilNext + margin - time.Second))), isFalse, "ProtectionEnds", "may be through after that"},
 		"ended":                                {asleep(sleeps(until(0))), isFalse, "ProtectionEnded", "ended at"},
 		"ended long ago":                       {asleep(sleeps(until(-96 * time.Hour))), isFalse, "ProtectionEnded", "can delete it"},
+		"as reckoned":                          {asleep(sleeps(until(96*time.Hour), reckoned)), isTrue, "FinalSnapshotInferred", "locked until 2025-06-05T03:00:00Z as inferred from the bucket's policy: the store does not tell dates of objects"},
+		"as reckoned, and not long enough":     {asleep(sleeps(until(untilNext+margin-time.Second), reckoned)), isFalse, "ProtectionEnds", "as inferred from the bucket's policy"},
+		"a run reckoned":                       {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour), Inferred: ptrTo(true)})), isTrue, "FinalSnapshotInferred", "2025-06-05"},
+		"a run was told what was reckoned":     {asleep(sleeps(until(time.Hour), reckoned), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour), Inferred: ptrTo(false)})), isTrue, "FinalSnapshotProtected", "2025-06-05"},
+		"an older program does not say which":  {asleep(sleeps(until(time.Hour), reckoned), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour)})), isTrue, "FinalSnapshotInferred", "2025-06-05"},
 		"held":                                 {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true })), isTrue, "FinalSnapshotHeld", "until somebody releases it"},
 		"no date":                              {asleep(sleeps()), isUnknown, "FinalSnapshotDateNotKnown", "nobody has told"},
 		"nothing is known":                     {asleep(sleeps(), func(o *Observation) { o.Etcd.Status.Hibernation = nil }), isUnknown, "FinalSnapshotDateNotKnown", "another operator"},
@@ -158,11 +164,11 @@ func TestANewerSnapshotThatNoMemberWroteIsNotTheFinalOne(t *testing.T) {
 		awake   bool
 		want    druidv1alpha1.ConditionStatus
 	}{
-		"further than any member was":               {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo(1002), false, isFalse},
-		"a delta that only somebody else can have":  {"Full-00000000-00001000-1748000000.zst.final", 1003, ptrTo(1002), false, isFalse},
-		"what a member uploaded as it stopped":      {"Full-00000000-00001000-1748000000.zst.final", 1002, ptrTo(1002), false, isTrue},
+		"further than any member was":               {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo[int64](1002), false, isFalse},
+		"a delta that only somebody else can have":  {"Full-00000000-00001000-1748000000.zst.final", 1003, ptrTo[int64](1002), false, isFalse},
+		"what a member uploaded as it stopped":      {"Full-00000000-00001000-1748000000.zst.final", 1002, ptrTo[int64](1002), false, isTrue},
 		"an operator before that knew of revisions": {"Full-00000000-00001000-1748000000.zst.final", 1002, nil, false, isTrue},
-		"members write again":                       {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo(1002), true, isTrue},
+		"members write again":                       {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo[int64](1002), true, isTrue},
 	} {
 		n := immutability.Notice{At: testNow, Snapshot: c.kept, End: c.end, Until: testNow.Add(96 * time.Hour)}
 		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00001000-1748000000.zst.final", Revision: 1000, ProtectedUntil: &until}, func(o *Observation) {
@@ -181,7 +187,7 @@ func TestANewerSnapshotThatNoMemberWroteIsNotTheFinalOne(t *testing.T) {
 	}
 }
 
-func ptrTo(n int64) *int64 { return &n }
+func ptrTo[T any](v T) *T { return &v }
 
 // A run after waking up tells that nothing is held by runs any more, whatever the bucket holds by itself.
 func TestAReleaseIsBelieved(t *testing.T) {
