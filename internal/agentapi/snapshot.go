@@ -19,8 +19,9 @@ type Snapshot struct {
 	IsChunk           bool    `json:"isChunk"`
 	IsFinal           bool    `json:"isFinal"`
 	// ContentRevision is the true last revision of a full, which may be above the one in its name; 0: not told.
-	ContentRevision int64 `json:"contentRevision,omitempty"`
-	Size            int64 `json:"size,omitempty"` // in bytes; the original has no such field. 0: not asked for
+	ContentRevision int64  `json:"contentRevision,omitempty"`
+	Digest          string `json:"digest,omitempty"` // SHA-256 of the object, in hexadecimal; empty: not told
+	Size            int64  `json:"size,omitempty"`   // in bytes; the original has no such field. 0: not asked for
 }
 
 // LatestSnapshots is the answer of /snapshot/latest.

@@ -254,7 +254,7 @@ func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout 
 	if err != nil {
 		return druidv1alpha1.FinalSnapshot{}, err
 	}
-	taken := druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision)}
+	taken := druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision), Digest: s.Digest}
 	if err := proven(ctx, c, taken, what.Final); err != nil {
 		return taken, err
 	}
