@@ -33,6 +33,9 @@ func TestASoleMemberIsBackedUpAndAnswers(t *testing.T) {
 	if full.ImmutableUntil.Before(began.Add(47 * time.Hour)) {
 		t.Errorf("it is immutable until %v, want two days from now", full.ImmutableUntil)
 	}
+	if len(full.Digest) != 64 {
+		t.Errorf("its digest is told as %q", full.Digest)
+	}
 	last := e.put(5)
 	if d, err := sc.Delta(t.Context()); err != nil || d != nil && (d.Kind != "Incr" || d.LastRevision != int64(last)) {
 		t.Errorf("the delta is told as %+v, %v", d, err)

@@ -92,7 +92,8 @@ func (x *run) keep(ctx context.Context) error {
 			x.miss()
 			return nil
 		}
-		c, err := x.look(ctx, restoreplan.Plan{Target: restoreplan.Snapshot(s.Name()), Lineage: snapshot.Lineage{ID: s.Lineage}, Base: *s, End: s.Last, EndCertain: s.Certain})
+		c, err := x.look(ctx, restoreplan.Plan{Target: restoreplan.Snapshot(s.Name()), Lineage: snapshot.Lineage{ID: s.Lineage},
+			Base: *s, End: s.Last, EndCertain: s.Certain})
 		if err != nil {
 			return err
 		}

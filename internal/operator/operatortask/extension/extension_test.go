@@ -45,8 +45,10 @@ func TestTheRecordedFullIsKeptWhileTheClusterSleeps(t *testing.T) {
 		status *druidv1alpha1.HibernationStatus
 		want   string
 	}{
-		"asleep":                  {sleeps(func(*druidv1alpha1.HibernationStatus) {}), name},
-		"a run has told of it":    {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.LookedAt, h.FinalSnapshot.Newer = &told, "Full-2" }), name},
+		"asleep": {sleeps(func(*druidv1alpha1.HibernationStatus) {}), name},
+		"a run has told of it": {sleeps(func(h *druidv1alpha1.HibernationStatus) {
+			h.FinalSnapshot.LookedAt, h.FinalSnapshot.Newer = &told, "Full-2"
+		}), name},
 		"found damaged":           {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Damaged = "a hole" }), name},
 		"awake":                   {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = &woke }), ""},
 		"without a final one":     {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }), ""},
