@@ -57,6 +57,10 @@ type FinalSnapshot struct {
 	// Name of the object in the bucket, without its directory.
 	// +required
 	Name string `json:"name"`
+	// The SHA-256 of the object, in hexadecimal, by which extensions tell it, and copies of it, from what somebody else wrote in
+	// its name. Absent: the sidecar that took it did not tell.
+	// +optional
+	Digest string `json:"digest,omitempty"`
 	// Where it is: provider, container, prefix, and the endpoint if another than the provider's is named. The cluster wakes up
 	// from there, or from its volumes.
 	// +required
@@ -71,15 +75,31 @@ type FinalSnapshot struct {
 	// it is held without an end.
 	// +optional
 	ProtectedUntil *metav1.Time `json:"protectedUntil,omitempty"`
+	// Whether that moment was computed from the bucket's policy, as the store tells no dates of objects: it is likely, and not proven.
+	// +optional
+	Inferred bool `json:"inferred,omitempty"`
 	// Whether it is held until somebody releases it.
 	// +optional
 	Held bool `json:"held,omitempty"`
 	// When an extension told that last. Absent: none did yet, and it is what was told as the snapshot was taken.
 	// +optional
 	LookedAt *metav1.Time `json:"lookedAt,omitempty"`
-	// What the last extension found wrong with the newest backup. Absent: nothing.
+	// What the last extension found wrong with it, so that something else, if anything, is kept in its place. Absent: nothing.
 	// +optional
 	Damaged string `json:"damaged,omitempty"`
+	// What the last extension found that is newer, or passes for that, although no member was there to write it. A restore of the
+	// newest state uses it, or fails, until it is excluded. Absent: nothing.
+	// +optional
+	Newer string `json:"newer,omitempty"`
+}
+
+// Doubt is why a restore of the newest state may give another one than that of the final snapshot; empty: it does not, as far
+// as is known.
+func (f *FinalSnapshot) Doubt() string {
+	if f.Damaged != "" || f.Newer == "" {
+		return f.Damaged
+	}
+	return "there is something newer that no member wrote: " + f.Newer
 }
 
 // KeepsVolumes: the volumes stay while the cluster is hibernated.

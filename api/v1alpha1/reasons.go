@@ -74,9 +74,11 @@ const (
 // Reasons of HibernationBackupProtected.
 const (
 	ReasonFinalSnapshotProtected    = "FinalSnapshotProtected"    // locked beyond the next extension
+	ReasonFinalSnapshotInferred     = "FinalSnapshotInferred"     // the same, as computed from the bucket's policy: the store tells no dates of objects
 	ReasonFinalSnapshotHeld         = "FinalSnapshotHeld"         // held without an end
 	ReasonFinalSnapshotMissing      = "FinalSnapshotMissing"      // the members stopped without one
-	ReasonFinalSnapshotDamaged      = "FinalSnapshotDamaged"      // the last extension kept another backup than the final one, which is damaged or gone, or of which somebody wrote a newer one
+	ReasonFinalSnapshotDamaged      = "FinalSnapshotDamaged"      // the last extension kept another backup than the final one, which is damaged or gone
+	ReasonFinalSnapshotNotNewest    = "FinalSnapshotNotNewest"    // it is locked, and somebody wrote a newer one that a restore would use
 	ReasonFinalSnapshotDateNotKnown = "FinalSnapshotDateNotKnown" // nobody told until when it is locked
 	ReasonProtectionEnds            = "ProtectionEnds"            // its lock may end before the next extension is through
 	ReasonProtectionEnded           = "ProtectionEnded"           // its lock has ended

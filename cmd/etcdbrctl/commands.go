@@ -52,7 +52,7 @@ var exitTable = []struct {
 	{as[*agent.ConfigError], exitUsage},
 	{as[*interrupted], exitInterrupted},
 	{is(context.Canceled), exitInterrupted},
-	{is(extender.ErrFellBack), exitFellBack}, // also when the store failed besides: it is what must not be overlooked
+	{is(extender.ErrFellBack, extender.ErrNotKept), exitFellBack}, // also when the store failed besides: it is what must not be overlooked
 	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
 	{is(member.ErrUnreachable, member.ErrForbidden, member.ErrNoLeader), exitUnreachable},
 	{is(prober.ErrTooWeak, extender.ErrNoLock), exitTooWeak},

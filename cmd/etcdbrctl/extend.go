@@ -12,6 +12,7 @@ import (
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/collector"
 	"druid.internal/druid/internal/engine/extender"
@@ -27,6 +28,8 @@ func (a *app) extendCommand() *cobra.Command {
 		since   string
 		verify  string
 		notice  string
+		keep    string
+		digest  string
 	)
 	cmd := &cobra.Command{
 		Use:   "extend-snapshot-immutability",
@@ -43,6 +46,10 @@ guard the prefix. What has less than half of the period left, or less than a day
 
 What was never prolonged is read first, whole, against its digest; later one in ten is. What is damaged is never prolonged:
 the newest good chain is kept instead, an error is logged, and the exit code is 7. Ends of locks are told as they were read back.
+
+With --keep=NAME that full is kept besides, whatever is newer: whoever may write can add a backup that is. It is kept itself, or where copies are
+made the copy of it that was read; the report and the notice say until when, and what is newer. If it is gone, excluded or damaged, and no good copy is
+there, the newest is kept, and the exit code is 7.
 
 With --release-holds nothing is prolonged. It is for a cluster that is awake again: when there is a newer backup, which is read whole before,
 what this command held is released. What somebody else holds stays held.
@@ -63,6 +70,9 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 			}
 			if q.Release && (q.Period > 0 || since != "") {
 				return &usageError{errors.New("--release-holds prolongs nothing and removes nothing: leave out --retention-period and --gc-from-timestamp")}
+			}
+			if err := named(&q, keep, digest); err != nil {
+				return &usageError{err}
 			}
 			s, err := a.openStore(cmd.Context(), from)
 			if err != nil {
@@ -96,6 +106,8 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 	out.add(flags)
 	flags.StringVar(&notice, "notice-file", "", "write one line of JSON with what is kept and until when into this `FILE`, such as /dev/termination-log; empty: none")
 	flags.StringVar(&since, "gc-from-timestamp", "", "remove expired copies that this command made at this time or later (RFC 3339, or seconds since 1970), all but the newest; empty: remove none")
+	flags.StringVar(&keep, "keep", "", "keep the full of this `NAME` whatever is newer, besides the newest; empty: the newest alone")
+	flags.StringVar(&digest, "keep-digest", "", "the SHA-256 of what --keep names, in hexadecimal, by which it is told from what has its name; empty: its manifest tells")
 	flags.DurationVar(&q.Period, "retention-period", 0, "how long from now locks are to end, for example 96h; 0: what the bucket gives to what is written into it")
 	flags.DurationVar(&q.MaxPeriod, "max-retention-period", 0, "never lock for longer than this, because no lock can be shortened; 0: ten years")
 	flags.StringVar(&verify, "verify", string(extender.VerifyFirst), "when to read what is kept: first, before its first extension and one in ten times later; always; never")
@@ -106,21 +118,57 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 	return cmd
 }
 
+// named reads what is to be kept whatever is newer.
+func named(q *extender.Request, keep, digest string) error {
+	if keep == "" && digest == "" {
+		return nil
+	}
+	n, err := snapshot.ParseName(keep)
+	switch {
+	case keep == "":
+		return errors.New("--keep-digest goes with --keep")
+	case err != nil, n.Kind != snapshot.Full:
+		return fmt.Errorf("--keep: %q is not the name of a full snapshot, as `etcdbrctl list` shows it", keep)
+	case q.Release:
+		return errors.New("--release-holds keeps nothing: leave out --keep")
+	}
+	q.Keep = n
+	if digest != "" {
+		if err := q.Digest.UnmarshalText([]byte(digest)); err != nil || q.Digest.IsZero() {
+			return fmt.Errorf("--keep-digest: %q is not a SHA-256 in hexadecimal", digest)
+		}
+	}
+	return nil
+}
+
 // leaveNotice writes for whoever started the program what is protected now. What a run that failed found out is
 // left out, unless it is that something is damaged or gone: what was known before stays so.
 func leaveNotice(path string, r extender.Report, failure error, dryRun bool) error {
 	var none *restoreplan.NoWayError
 	gone := r.Base == "" && errors.As(failure, &none)
-	if path == "" || dryRun || !gone && len(r.Damaged) == 0 && (r.Base == "" || r.Protection.Objects == 0) {
+	k := r.Kept
+	kept := k != nil && k.Name != "" && k.Protection.Objects > 0
+	if path == "" || dryRun || !kept && !gone && len(r.Damaged) == 0 && (r.Base == "" || r.Protection.Objects == 0) {
 		return nil
 	}
-	n := immutability.Notice{At: time.Now().UTC(), Snapshot: r.Base, End: int64(r.End), Until: r.Protection.Until, Held: r.Protection.Held, Released: r.Released}
+	n := immutability.Notice{At: time.Now().UTC(), Snapshot: r.Base, End: int64(r.End), Until: r.Protection.Until, Held: r.Protection.Held, Released: r.Released,
+		Inferred: &r.Protection.Inferred}
 	if gone {
 		n.Damaged = failure.Error()
 	}
 	for _, d := range r.Damaged {
 		n.Damaged = d.Object + ": " + d.Reason
 		break
+	}
+	if k != nil {
+		n.Recorded, n.Newer, n.NewestEnd = k.Asked, k.Newer, int64(r.End)
+		if k.Problem != "" {
+			n.Damaged = k.Problem
+		}
+	}
+	if kept {
+		n.Snapshot, n.End, n.Damaged = k.Name, int64(k.End), ""
+		n.Until, n.Held, n.Inferred = k.Protection.Until, k.Protection.Held, &k.Protection.Inferred
 	}
 	if err := os.WriteFile(path, []byte(n.String()+"\n"), 0o644); err != nil { //nolint:gosec // it holds no secret, and somebody else reads it
 		return fmt.Errorf("leave a notice: %w", err)
@@ -166,6 +214,12 @@ func extendTable(w io.Writer, r extender.Report) error {
 	}
 	fmt.Fprintf(w, "\nchain     %s and %s, to revision %d\n", r.Base, counted(r.Deltas, "delta"), r.End)
 	fmt.Fprintf(w, "protected %s\n", r.Protection)
+	if k := r.Kept; k != nil && k.Name != "" {
+		fmt.Fprintf(w, "kept      %s\n          %s\n", k.Name, k.Protection)
+	}
+	if k := r.Kept; k != nil && k.Newer != "" {
+		fmt.Fprintf(w, "NEWER     %s\n", k.Newer)
+	}
 	if r.Period > 0 {
 		fmt.Fprintf(w, "period    %s\n", r.Period)
 	}

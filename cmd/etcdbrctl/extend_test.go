@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/engine/extender"
+	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/local"
 )
@@ -111,6 +113,59 @@ func TestADamagedSleepingBackupHasAnExitCodeOfItsOwn(t *testing.T) {
 	if code != exitFellBack || !strings.Contains(stdout, "DAMAGED") || !strings.Contains(stdout, "to revision 856") ||
 		!strings.Contains(stderr, "a backup is damaged and is not kept locked") || !strings.Contains(stderr, "Incr-00000857") {
 		t.Errorf("exit code %d, want %d: %s%s", code, exitFellBack, stdout, stderr)
+	}
+}
+
+// A date that was computed from the bucket's policy is likely, and not proven.
+func TestANoticeTellsWhetherItsDateWasComputed(t *testing.T) {
+	for _, inferred := range []bool{false, true} {
+		file := filepath.Join(t.TempDir(), "notice")
+		r := extender.Report{Base: "Full-1", Protection: immutability.Summary{Objects: 2, Until: time.Now(), Inferred: inferred}}
+		if err := leaveNotice(file, r, nil, false); err != nil {
+			t.Fatal(err)
+		}
+		left, err := os.ReadFile(file)
+		if n, found := immutability.ParseNotice(string(left)); err != nil || !found || n.Inferred == nil || *n.Inferred != inferred {
+			t.Errorf("inferred %t: it left %q, %v", inferred, left, err)
+		}
+	}
+}
+
+// The notice is about what was asked for, not about what is newest.
+func TestANoticeIsAboutWhatWasNamed(t *testing.T) {
+	until := time.Now().UTC().Truncate(time.Second)
+	newest := extender.Report{Base: "Full-2", End: 9, Protection: immutability.Summary{Objects: 2, Until: until.Add(time.Hour)}}
+	for phrase, c := range map[string]struct {
+		change func(*extender.Report)
+		err    error
+		want   immutability.Notice
+	}{
+		"both are kept": {func(r *extender.Report) {
+			r.Kept = &extender.Kept{Asked: "Full-1", Name: "Full-1c", End: 8, Newer: "Full-2", Protection: immutability.Summary{Objects: 2, Until: until}}
+		}, nil, immutability.Notice{Snapshot: "Full-1c", End: 8, Until: until, Recorded: "Full-1", Newer: "Full-2", NewestEnd: 9}},
+		"the newer one is damaged": {func(r *extender.Report) {
+			r.Kept = &extender.Kept{Asked: "Full-1", Name: "Full-1", End: 8, Newer: "Full-2: a hole", Protection: immutability.Summary{Objects: 2, Until: until}}
+			r.Damaged = []replay.Damage{{Object: "Full-2", Reason: "a hole"}}
+		}, extender.ErrFellBack, immutability.Notice{Snapshot: "Full-1", End: 8, Until: until, Recorded: "Full-1", Newer: "Full-2: a hole", NewestEnd: 9}},
+		"the newer one cannot be chosen": {func(r *extender.Report) {
+			*r = extender.Report{Kept: &extender.Kept{Asked: "Full-1", Name: "Full-1", End: 8, Newer: "two histories", Protection: immutability.Summary{Objects: 2, Until: until}}}
+		}, &restoreplan.NoWayError{}, immutability.Notice{Snapshot: "Full-1", End: 8, Until: until, Recorded: "Full-1", Newer: "two histories"}},
+		"it is gone": {func(r *extender.Report) {
+			r.Kept = &extender.Kept{Asked: "Full-3", Problem: "Full-3: it is gone"}
+			r.Damaged = []replay.Damage{{Object: "Full-3", Reason: "it is gone"}}
+		}, extender.ErrNotKept, immutability.Notice{Snapshot: "Full-2", End: 9, Until: until.Add(time.Hour), Recorded: "Full-3", Damaged: "Full-3: it is gone", NewestEnd: 9}},
+	} {
+		file, r := filepath.Join(t.TempDir(), "notice"), newest
+		c.change(&r)
+		if err := leaveNotice(file, r, c.err, false); err != nil {
+			t.Fatal(err)
+		}
+		left, _ := os.ReadFile(file)
+		got, found := immutability.ParseNotice(string(left))
+		got.At, got.Inferred = time.Time{}, nil
+		if !found || got != c.want {
+			t.Errorf("%s: %+v, want %+v", phrase, got, c.want)
+		}
 	}
 }
 

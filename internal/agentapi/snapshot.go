@@ -4,21 +4,24 @@ import "time"
 
 // Snapshot is a snapshot in the original's form, with its field names.
 type Snapshot struct {
-	CreatedOn         time.Time `json:"createdOn"`
-	ImmutableUntil    time.Time `json:"immutabilityExpriyTime"` // zero: not known to be locked
-	VersionID         *string   `json:"versionID"`
-	Kind              string    `json:"kind"` // Full or Incr
-	SnapDir           string    `json:"snapDir"`
-	SnapName          string    `json:"snapName"`
-	Prefix            string    `json:"prefix"`
-	CompressionSuffix string    `json:"compressionSuffix"`
-	StartRevision     int64     `json:"startRevision"`
-	LastRevision      int64     `json:"lastRevision"`
-	IsChunk           bool      `json:"isChunk"`
-	IsFinal           bool      `json:"isFinal"`
+	CreatedOn      time.Time `json:"createdOn"`
+	ImmutableUntil time.Time `json:"immutabilityExpriyTime"` // zero: not known to be locked
+	// Inferred: ImmutableUntil was computed from the upload and the bucket's policy, as the store tells no dates of objects.
+	Inferred          bool    `json:"immutabilityInferred,omitempty"`
+	VersionID         *string `json:"versionID"`
+	Kind              string  `json:"kind"` // Full or Incr
+	SnapDir           string  `json:"snapDir"`
+	SnapName          string  `json:"snapName"`
+	Prefix            string  `json:"prefix"`
+	CompressionSuffix string  `json:"compressionSuffix"`
+	StartRevision     int64   `json:"startRevision"`
+	LastRevision      int64   `json:"lastRevision"`
+	IsChunk           bool    `json:"isChunk"`
+	IsFinal           bool    `json:"isFinal"`
 	// ContentRevision is the true last revision of a full, which may be above the one in its name; 0: not told.
-	ContentRevision int64 `json:"contentRevision,omitempty"`
-	Size            int64 `json:"size,omitempty"` // in bytes; the original has no such field. 0: not asked for
+	ContentRevision int64  `json:"contentRevision,omitempty"`
+	Digest          string `json:"digest,omitempty"` // SHA-256 of the object, in hexadecimal; empty: not told
+	Size            int64  `json:"size,omitempty"`   // in bytes; the original has no such field. 0: not asked for
 	// Mode is that of the lock: advisory, governance or compliance. The original has no such field. Empty: not known to be locked.
 	Mode string `json:"immutabilityMode,omitempty"`
 }

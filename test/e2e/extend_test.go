@@ -1,6 +1,10 @@
 package e2e
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +33,10 @@ type extended struct {
 		Mode  string
 		Until time.Time
 		Held  bool
+	}
+	Kept *struct {
+		Name, Newer string
+		Protection  struct{ Until time.Time }
 	}
 	Changes  int64
 	Released bool
@@ -233,6 +241,96 @@ func TestASleepingBackupOutlivesLocksOfSeconds(t *testing.T) {
 				t.Errorf("it is locked until %s", until)
 			}
 		})
+	}
+}
+
+// forgery is a full with other values and what etcd appends to a database, packed.
+func forgery(t *testing.T, genuine []byte) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(genuine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.ReplaceAll(db[:len(db)-sha256.Size], []byte("v20-"), []byte("evil"))
+	if bytes.Equal(other, db[:len(db)-sha256.Size]) {
+		t.Fatal("nothing was forged")
+	}
+	sum := sha256.Sum256(other)
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(append(other, sum[:]...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
+
+// TestAForgedFullDoesNotTakeTheLockOfTheFinalOne: whoever has the writer's keys adds one of the same revision and a later time, in
+// which all is as etcd writes it. A twin of which nobody names the final full loses it.
+func TestAForgedFullDoesNotTakeTheLockOfTheFinalOne(t *testing.T) {
+	t.Parallel()
+	const twin, full, forged = "twin/forged", "Full-00000000-00000204-1795164950.gz", "Full-00000000-00000204-1795168550.gz"
+	s := fleet.Get(t, "MinIO")
+	bucket, m := fleet.Bucket(t, s, sites.Compliance), sites.MinIOOf(s)
+	_, dir := originals(t)
+	genuine, err := os.ReadFile(filepath.Join(dir, prefix, "v2", full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := time.Now().Add(30 * time.Second)
+	below := func(where, role string) place {
+		p := inS3(t, m, m.Endpoint, bucket, assume(t, m, policies.S3(policies.Role(role), bucket, where)))
+		for i, flag := range p.store {
+			if strings.HasPrefix(flag, "--store-prefix=") {
+				p.store[i] = "--store-prefix=" + where
+			}
+		}
+		return p
+	}
+	for _, where := range []string{prefix, twin} {
+		if _, err := m.Client(m.Root).PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: aws.String(where + "/v2/" + full), Body: bytes.NewReader(genuine),
+			ObjectLockMode: types.ObjectLockModeCompliance, ObjectLockRetainUntilDate: &ends}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, want := below(prefix, "writer").mustRestore()
+	for _, where := range []string{prefix, twin} {
+		writer := m.Client(assume(t, m, policies.S3(policies.Writer, bucket, where)))
+		if _, err := writer.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: aws.String(where + "/v2/" + forged), Body: bytes.NewReader(forgery(t, genuine))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, got := below(prefix, "writer").mustRestore(); got.Base != forged && !strings.Contains(got.Plan.Base, forged) || got.HashKV.Hash == want.HashKV.Hash {
+		t.Fatalf("the forgery is not what a restore takes, so this proves nothing: %+v", got)
+	}
+	period := "--retention-period=10m"
+	p := below(prefix, "extender")
+	says(t, p.fails(7, "extend-snapshot-immutability", period, "--dry-run", "--keep="+strings.Replace(full, "204", "205", 1)), "is gone")
+	r := p.extends(period, "--keep="+full)
+	if k := r.Kept; k == nil || k.Name != full || !strings.Contains(k.Newer, forged) || time.Until(k.Protection.Until) < 8*time.Minute {
+		t.Errorf("%+v, kept %+v", r, k)
+	}
+	if again := p.extends(period, "--keep="+full); again.Changes != 0 {
+		t.Errorf("the second time: %+v", again)
+	}
+	below(twin, "extender").extends(period)
+
+	raw := rawOf(t, s, bucket)
+	eventually(t, "the final full of the twin can be deleted", nil, func() string { return ends.String() }, func() bool {
+		return time.Now().After(ends) && deletes(t, raw, twin+"/v2/"+full) == nil
+	})
+	if err := deletes(t, raw, prefix+"/v2/"+full); err == nil {
+		t.Error("the final full could be deleted")
+	}
+	inSite(t, s, "", bucket, sites.Owner).succeeds("exclude", forged)
+	if _, got := p.mustRestore(); got.HashKV.Hash != want.HashKV.Hash || got.Revision != want.Revision {
+		t.Errorf("restored %+v, want %+v", got, want)
 	}
 }
 

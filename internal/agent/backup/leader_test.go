@@ -37,6 +37,9 @@ func TestASoleMemberIsBackedUpAndAnswers(t *testing.T) {
 	if full.Mode != "compliance" {
 		t.Errorf("its lock is of mode %q, want compliance", full.Mode)
 	}
+	if len(full.Digest) != 64 {
+		t.Errorf("its digest is told as %q", full.Digest)
+	}
 	last := e.put(5)
 	if d, err := sc.Delta(t.Context()); err != nil || d != nil && (d.Kind != "Incr" || d.LastRevision != int64(last)) {
 		t.Errorf("the delta is told as %+v, %v", d, err)

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/agent/metrics"
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/etcd/member"
 )
 
@@ -39,6 +41,17 @@ func TestWhoLeadsEtcdWritesTheBackups(t *testing.T) {
 				t.Errorf("seen as %q (%s) it writes: %v, want %v", seen, why, got, c.want)
 			}
 		})
+	}
+}
+
+// OSS, and containers of Azure with a policy, tell no dates of objects.
+func TestALockThatWasComputedIsToldAsSuch(t *testing.T) {
+	ref := timeline.Ref{Key: snapshot.SnapshotKey("p", snapshot.Name{Kind: snapshot.Full, Last: 9, Created: 1000})}
+	for _, inferred := range []bool{false, true} {
+		s := described(ref, &immutability.Retention{Mode: immutability.ModeCompliance, Until: time.Unix(2000, 0), Inferred: inferred})
+		if s.ImmutableUntil.IsZero() || s.Inferred != inferred {
+			t.Errorf("inferred %t: told as %+v", inferred, s)
+		}
 	}
 }
 

@@ -132,12 +132,12 @@ func (l *Leader) stored(ctx context.Context, t snapshotter.Taken) agentapi.Snaps
 	if err != nil {
 		l.log.Warn("the store does not tell about the snapshot it took", "name", t.Key.Name.String(), "error", err)
 		s := described(ref, nil)
-		s.ContentRevision = int64(t.Manifest.LastRevision)
+		s.ContentRevision, s.Digest = int64(t.Manifest.LastRevision), t.Manifest.Digest.String()
 		return s
 	}
 	ref.Version = o.ID
 	s := described(ref, o.Retention)
-	s.Size, s.ContentRevision = o.Size, int64(t.Manifest.LastRevision)
+	s.Size, s.ContentRevision, s.Digest = o.Size, int64(t.Manifest.LastRevision), t.Manifest.Digest.String()
 	return s
 }
 
@@ -155,7 +155,7 @@ func described(ref timeline.Ref, lock *immutability.Retention) agentapi.Snapshot
 		s.VersionID = &ref.Version
 	}
 	if lock != nil && lock.Mode.Locks() {
-		s.ImmutableUntil, s.Mode = lock.Until, lock.Mode.String()
+		s.ImmutableUntil, s.Inferred, s.Mode = lock.Until, lock.Inferred, lock.Mode.String()
 	}
 	return s
 }

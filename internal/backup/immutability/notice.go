@@ -15,7 +15,17 @@ type Notice struct {
 	End int64 `json:"endRevision,omitempty"`
 	// Until is the first end among the locks of what a restore of it reads, as it was read back; zero: none is known.
 	Until time.Time `json:"protectedUntil,omitzero"`
-	Held  bool      `json:"held,omitempty"` // all of it is held without an end
+	// Inferred: Until was computed from the bucket's policy, as the store tells no dates; nil: the program is one that did
+	// not tell it yet.
+	Inferred *bool `json:"inferred,omitempty"`
+	Held     bool  `json:"held,omitempty"` // all of it is held without an end
+	// Recorded is the name by which the program was asked to keep it, whatever is newer: then all of this is about that, or a
+	// copy of it. Empty: it was asked to keep the newest, or is one that knows nothing else.
+	Recorded string `json:"recorded,omitempty"`
+	// Newer says what a restore of the newest state would use, or trip over, that is not it; empty: nothing.
+	Newer string `json:"newer,omitempty"`
+	// NewestEnd is the revision to which such a restore goes.
+	NewestEnd int64 `json:"newestRevision,omitempty"`
 	// Released: it is newer than what runs held, and nothing is held by them any more.
 	Released bool `json:"released,omitempty"`
 	// Damaged says what is wrong with the newest backup, in whose place an older one is kept, or none; empty: nothing.
@@ -28,14 +38,20 @@ const MaxNotice = 4096
 // String is the line.
 func (n Notice) String() string {
 	const room = MaxNotice / 2 // for what JSON makes of it
-	if len(n.Damaged) > room {
-		n.Damaged = strings.ToValidUTF8(n.Damaged[:room], "")
-	}
+	n.Damaged, n.Newer = cut(n.Damaged, room), cut(n.Newer, room/4)
 	text, err := json.Marshal(n)
 	if err != nil {
 		return "" // not of times and texts
 	}
 	return string(text)
+}
+
+// cut shortens a text: both texts, and names of objects, are as those who write into the bucket want them.
+func cut(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "")
+	}
+	return text
 }
 
 // ParseNotice finds the notice in what a pod left behind; false: there is none.

@@ -8,7 +8,6 @@ import (
 	"io"
 
 	"druid.internal/druid/internal/backup/immutability"
-	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/fetch"
@@ -30,7 +29,10 @@ type made struct {
 // The manifest comes first, unlike that of any other snapshot: of what is interrupted it is left, and tells
 // the next run which name to go on with and everybody that nothing is missing but a copy. A copy without
 // a manifest would pass for a snapshot of somebody who knows no lineages.
-func (x *run) copy(ctx context.Context, p restoreplan.Plan, s timeline.Snapshot) (made, error) {
+func (x *run) copy(ctx context.Context, s timeline.Snapshot) (made, error) {
+	if m, done := x.copies[s.Ref]; done {
+		return m, nil
+	}
 	m := made{way: immutability.WayCopy}
 	if s.Header != nil {
 		return m, fmt.Errorf("%s tells its own name in its header, so a copy of another name could not be restored, and nothing in place can prolong it: "+
@@ -42,7 +44,7 @@ func (x *run) copy(ctx context.Context, p restoreplan.Plan, s timeline.Snapshot)
 	}
 	x.copying.Lock()
 	defer x.copying.Unlock()
-	key, begun := x.begun(ctx, p, manifest)
+	key, begun := x.begun(ctx, s.Lineage, manifest)
 	if !begun {
 		key = x.free(s.Name())
 	}
@@ -71,7 +73,9 @@ func (x *run) copy(ctx context.Context, p restoreplan.Plan, s timeline.Snapshot)
 	if m.lock, err = x.lockOf(ctx, got.Version); err != nil {
 		return m, err
 	}
-	m.manifestLock, err = x.lockOf(ctx, store.Version{Key: m.manifest})
+	if m.manifestLock, err = x.lockOf(ctx, store.Version{Key: m.manifest}); err == nil {
+		x.copies[s.Ref] = m
+	}
 	return m, err
 }
 
@@ -103,8 +107,8 @@ func (x *run) manifest(ctx context.Context, s timeline.Snapshot) (snapshot.Manif
 }
 
 // begun is a copy of which an earlier run wrote only the manifest, not long ago.
-func (x *run) begun(ctx context.Context, p restoreplan.Plan, m snapshot.Manifest) (snapshot.Key, bool) {
-	l, _ := x.catalog.Timeline.Lineage(p.Lineage.ID)
+func (x *run) begun(ctx context.Context, of snapshot.LineageID, m snapshot.Manifest) (snapshot.Key, bool) {
+	l, _ := x.catalog.Timeline.Lineage(of)
 	for _, s := range l.Missing {
 		is := s.Manifest
 		if is == nil || is.CopiedFrom != m.CopiedFrom || is.Digest != m.Digest || s.Excluded || len(s.Others) > 0 || x.made[s.Key] {

@@ -7,6 +7,8 @@
 //	             ^                            │
 //	             └──── without what is damaged┘
 //
+// A full that is named is kept besides, whatever is newer, and comes first: whoever may write can add what is newer.
+//
 // It keeps no state: whether something was prolonged before is seen in the end of its lock, or in the
 // manifest of a copy. Whatever is damaged is never prolonged. Nothing is deleted here: copies that it
 // made and that have expired are left to package collector.

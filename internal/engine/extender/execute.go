@@ -30,7 +30,7 @@ type outcome struct {
 //
 // A snapshot and its manifest go together where they are copied, because the copy needs a manifest of
 // its own; in place each is prolonged by itself.
-func (x *run) extend(ctx context.Context, c choice) error {
+func (x *run) extend(ctx context.Context, c choice) (immutability.Summary, error) {
 	done := make([]outcome, len(c.steps))
 	g := errgroup.Group{}
 	g.SetLimit(x.q.Parallel)
@@ -79,6 +79,8 @@ func (x *run) stay(ctx context.Context, s step) outcome {
 			return o.failed(err)
 		}
 		o.retention = &got
+		s.retention = &got
+		x.remember(s.subject)
 		o.object.Result, o.object.After, o.object.Held = Extended, got.Until, got.Hold
 		return o
 	}
@@ -150,7 +152,7 @@ func (x *run) move(ctx context.Context, c choice, at int, snap timeline.Snapshot
 	if !wanted {
 		return
 	}
-	made, err := x.copy(ctx, c.plan, snap)
+	made, err := x.copy(ctx, snap)
 	for _, i := range mine {
 		o := &done[i]
 		if err != nil {
@@ -183,7 +185,7 @@ func weaker(a, b immutability.Retention) *immutability.Retention {
 }
 
 // sum reports all outcomes.
-func (x *run) sum(steps []step, done []outcome) error {
+func (x *run) sum(steps []step, done []outcome) (immutability.Summary, error) {
 	var locks []*immutability.Retention
 	var failures []error
 	for i, o := range done {
@@ -193,7 +195,7 @@ func (x *run) sum(steps []step, done []outcome) error {
 		if o.err != nil {
 			failures = append(failures, o.err)
 		}
-		x.report.Objects = append(x.report.Objects, o.object)
+		x.add(o.object)
 		if steps[i].kind.restored() {
 			locks = append(locks, o.retention)
 		}
@@ -204,11 +206,11 @@ func (x *run) sum(steps []step, done []outcome) error {
 			x.warn("%s is locked until %s only, because of a limit", steps[i].ref, moment(steps[i].Until))
 		}
 	}
-	x.report.Protection = immutability.Summarize(locks, x.now)
+	protection := immutability.Summarize(locks, x.now)
 	if len(failures) == 0 {
-		return nil
+		return protection, nil
 	}
-	return fmt.Errorf("%d of %d objects could not be kept locked; the first: %w", len(failures), len(done), failures[0])
+	return protection, fmt.Errorf("%d of %d objects could not be kept locked; the first: %w", len(failures), len(done), failures[0])
 }
 
 // collect has copies removed that are not needed any more. What cannot be removed costs storage and

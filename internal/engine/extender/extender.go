@@ -42,6 +42,11 @@ type Request struct {
 	Prefix  string
 	Lineage *snapshot.LineageID // nil: the newest that can be restored
 
+	// Keep names a full that is kept whatever is newer, besides the newest; zero: none. Digest, unless zero, is that of its
+	// bytes, by which it and copies of it are told from what only has their names.
+	Keep   snapshot.Name
+	Digest snapshot.Digest
+
 	Period    time.Duration // counted from each run; 0: what the bucket gives to what is written into it
 	MaxPeriod time.Duration // never further ahead; 0: immutability.MaxPeriod
 	Verify    Verify        // "": VerifyFirst
@@ -69,6 +74,8 @@ const defaultParallel = 8
 var (
 	// ErrFellBack: something newer is damaged or missing, so an older state was prolonged instead.
 	ErrFellBack = errors.New("the newest backup cannot be restored whole; what is good of it, or the newest good one before it, was kept locked instead")
+	// ErrNotKept: neither the full that was to be kept is there and good, nor a copy of it.
+	ErrNotKept = errors.New("the full that was to be kept is gone, excluded or damaged, and no good copy of it is there; the newest that is good was kept locked instead")
 	// ErrNoLock: there is nothing that could be prolonged.
 	ErrNoLock = errors.New("nothing here is locked")
 	// ErrNoPeriod: neither the request nor the bucket tells for how long.
@@ -120,6 +127,8 @@ type Report struct {
 	// the first end.
 	Protection immutability.Summary `json:"protection"`
 
+	Kept *Kept `json:"kept,omitempty"` // what was asked for by its name; nil: nothing was
+
 	Verified string          `json:"verified"`          // "whole", or why not
 	Damaged  []replay.Damage `json:"damaged,omitempty"` // or missing
 	Warnings []string        `json:"warnings,omitempty"`
@@ -130,6 +139,18 @@ type Report struct {
 
 	Released  bool              `json:"released,omitempty"`  // no hold of earlier runs is left, as there is a newer backup
 	Collected *collector.Report `json:"collected,omitempty"` // own copies that were not needed any more
+}
+
+// Kept is what became of the full that was asked for by its name.
+type Kept struct {
+	Asked string            `json:"asked"`
+	Name  string            `json:"name,omitempty"` // of it, or of the copy that is kept in its place; empty: neither is, as Problem says
+	End   snapshot.Revision `json:"end,omitempty"`  // its last
+	// Protection is that of the full and its manifest, as it was read back.
+	Protection immutability.Summary `json:"protection"`
+	Problem    string               `json:"problem,omitempty"`
+	// Newer is what a restore of the newest state would use, or trip over, that is neither it nor a copy of it; empty: nothing.
+	Newer string `json:"newer,omitempty"`
 }
 
 // Run prolongs what ends soon. The report is as complete as it got also when there is an error.
@@ -152,7 +173,7 @@ func Run(ctx context.Context, q Request) (Report, error) {
 		q.Progress = func(string, int64, int64) {}
 	}
 	x := &run{q: q, report: Report{Location: q.Store.Capabilities().Location, Prefix: q.Prefix, DryRun: q.DryRun, Objects: []Object{}},
-		measured: map[timeline.Ref]measure{}}
+		measured: map[timeline.Ref]measure{}, told: map[timeline.Ref]subject{}, copies: map[timeline.Ref]made{}}
 	err := x.run(ctx)
 	x.report.Changes, x.report.BytesRead, x.report.BytesMoved = x.changes.Load(), x.bytesRead.Load(), x.bytesMoved.Load()
 	if err != nil {

@@ -55,7 +55,7 @@ func (x *run) release(ctx context.Context) error {
 	}
 	x.report.Lineage, x.report.Base = c.plan.Lineage.ID, c.plan.Base.Name().String()
 	x.report.Deltas, x.report.End = len(c.plan.Deltas), c.plan.End
-	x.tell(slices.DeleteFunc(slices.Clone(c.steps), func(s step) bool { return !s.kind.restored() }))
+	x.report.Protection = x.tell(slices.DeleteFunc(slices.Clone(c.steps), func(s step) bool { return !s.kind.restored() }))
 	for i := range x.report.Objects {
 		x.report.Objects[i].Reason = "what a restore needs now; nothing is prolonged"
 	}

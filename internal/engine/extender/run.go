@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ type run struct {
 	policy  immutability.ExtensionPolicy
 	catalog *catalog.Catalog
 	tags    catalog.TagPolicy
+	server  time.Time // as the store told last
 	now     time.Time // by which locks are judged and from which periods count
 
 	unusable map[timeline.Ref]string // found damaged
@@ -37,6 +39,11 @@ type run struct {
 	fellBack bool
 	// releasing: what protects is about to be taken away, so that what there is besides has to be read.
 	releasing bool
+
+	asked  sync.Mutex
+	told   map[timeline.Ref]subject // locks that were asked for, or given, in this run
+	copies map[timeline.Ref]made    // that this run made
+	before int                      // objects that were reported before those of the newest chain
 
 	changes, bytesRead, bytesMoved atomic.Int64
 	copying                        sync.Mutex // copies are made one by one: each takes a name
@@ -53,28 +60,40 @@ func (x *run) run(ctx context.Context) error {
 	if x.q.Release {
 		return x.release(ctx)
 	}
-	c, err := x.choose(ctx)
-	if err != nil {
-		return err
-	}
-	x.report.Lineage, x.report.Base = c.plan.Lineage.ID, c.plan.Base.Name().String()
-	x.report.Deltas, x.report.End = len(c.plan.Deltas), c.plan.End
-	if err := x.locked(c); err != nil {
-		x.tell(c.steps)
-		return err
-	}
-	if x.policy.Period <= 0 {
-		return fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
-	}
-	if x.q.DryRun {
-		x.tell(c.steps)
-	} else if err = x.extend(ctx, c); err == nil && !x.fellBack {
+	err := x.both(ctx)
+	if err == nil && !x.fellBack && !x.q.DryRun {
 		x.collect(ctx)
 	}
-	if x.fellBack {
+	if x.fellBack && x.report.Base != "" && !errors.Is(err, ErrNoLock) && !errors.Is(err, ErrNoPeriod) {
 		err = errors.Join(err, ErrFellBack)
 	}
 	return err
+}
+
+// newest keeps the newest chain that is good.
+func (x *run) newest(ctx context.Context) (choice, error) {
+	c, err := x.choose(ctx)
+	if err != nil {
+		return choice{}, err
+	}
+	x.report.Lineage, x.report.Base = c.plan.Lineage.ID, c.plan.Base.Name().String()
+	x.report.Deltas, x.report.End = len(c.plan.Deltas), c.plan.End
+	x.report.Protection, err = x.secure(ctx, c)
+	return c, err
+}
+
+// secure carries out what was chosen, or says what would be done.
+func (x *run) secure(ctx context.Context, c choice) (immutability.Summary, error) {
+	if err := x.locked(c); err != nil {
+		return x.tell(c.steps), err
+	}
+	if x.policy.Period <= 0 {
+		return immutability.Summary{}, fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
+	}
+	if x.q.DryRun {
+		return x.tell(c.steps), nil
+	}
+	return x.extend(ctx, c)
 }
 
 // inspect learns what the bucket gives and what may be tried.
@@ -171,41 +190,58 @@ func (x *run) choose(ctx context.Context) (choice, error) {
 				why = "no: nothing is to be released"
 			}
 		}
+		verified, good, err := x.good(ctx, p, whole, why)
 		switch {
-		case x.q.DryRun && whole:
-			x.report.Verified = "no: a dry run reads nothing, and the run would"
-		case !whole:
-			x.report.Verified = why
-		default:
-			err = x.verify(ctx, p)
-			x.report.Verified = "whole"
-		}
-		var bad *replay.ObjectError
-		if err == nil {
+		case err != nil:
+			return choice{}, err
+		case good:
+			x.report.Verified = verified
 			x.passedOver(p)
 			return c, nil
 		}
-		if !errors.As(err, &bad) || x.unusable[bad.Ref] != "" {
-			return choice{}, err
-		}
-		if x.unusable == nil {
-			x.unusable = map[timeline.Ref]string{}
-		}
-		x.unusable[bad.Ref] = bad.Err.Error()
-		x.condemn(bad.Ref, bad.Err.Error())
-		if x.tags != catalog.TagsOfAll { // any snapshot may be needed now, so it must be known of each whether it is excluded
-			if err := x.list(ctx, catalog.TagsOfAll); err != nil {
-				return choice{}, err
-			}
-		}
 	}
+}
+
+// good reads a chain if it is to be read whole, and records what is damaged.
+func (x *run) good(ctx context.Context, p restoreplan.Plan, whole bool, why string) (verified string, is bool, err error) {
+	switch {
+	case x.q.DryRun && whole:
+		return "no: a dry run reads nothing, and the run would", true, nil
+	case !whole:
+		return why, true, nil
+	}
+	err = x.verify(ctx, p)
+	var bad *replay.ObjectError
+	if err == nil {
+		return "whole", true, nil
+	}
+	if !errors.As(err, &bad) || x.unusable[bad.Ref] != "" {
+		return "", false, err
+	}
+	if x.unusable == nil {
+		x.unusable = map[timeline.Ref]string{}
+	}
+	x.unusable[bad.Ref] = bad.Err.Error()
+	x.condemn(bad.Ref, bad.Err.Error())
+	if x.tags != catalog.TagsOfAll { // any snapshot may be needed now, so it must be known of each whether it is excluded
+		return "", false, x.list(ctx, catalog.TagsOfAll)
+	}
+	return "", false, nil
 }
 
 // condemn records that an object is damaged.
 func (x *run) condemn(ref timeline.Ref, why string) {
 	x.fellBack = true
-	x.report.Damaged = append(x.report.Damaged, replay.Damage{Object: ref.String(), Reason: why})
-	x.q.Log.Error("a backup is damaged and is not kept locked", "object", ref.String(), "reason", why)
+	x.damaged(ref.String(), why)
+}
+
+// damaged tells of an object once.
+func (x *run) damaged(object, why string) {
+	if slices.ContainsFunc(x.report.Damaged, func(d replay.Damage) bool { return d.Object == object }) {
+		return
+	}
+	x.report.Damaged = append(x.report.Damaged, replay.Damage{Object: object, Reason: why})
+	x.q.Log.Error("a backup is damaged and is not kept locked", "object", object, "reason", why)
 }
 
 // lost records what is known and cannot be restored, unless the reason for it was recorded already.
@@ -213,8 +249,7 @@ func (x *run) lost(loss *restoreplan.LossError) {
 	if len(x.report.Damaged) > 0 {
 		return
 	}
-	x.report.Damaged = append(x.report.Damaged, replay.Damage{Object: loss.Known, Reason: loss.Error()})
-	x.q.Log.Error("a backup is damaged and is not kept locked", "object", loss.Known, "reason", loss.Error())
+	x.damaged(loss.Known, loss.Error())
 }
 
 // passedOver condemns the fulls that a restore would prefer to the base if they were whole.
@@ -289,6 +324,10 @@ func (x *run) ask(ctx context.Context, steps []step) error {
 		s := &steps[i].subject
 		o, _ := x.catalog.Objects.Find(s.ref)
 		s.created, s.retention = o.Modified, o.Retention
+		if known, told := x.told[s.ref]; told {
+			s.created, s.retention = known.created, known.retention
+			continue
+		}
 		if o.Retention != nil && !o.ServerTime.IsZero() {
 			clock.Lock()
 			clock.server = latest(clock.server, o.ServerTime)
@@ -307,6 +346,7 @@ func (x *run) ask(ctx context.Context, steps []step) error {
 				return fmt.Errorf("ask about the lock of %s: %w", s.ref, err)
 			}
 			s.retention, s.created = o.Retention, o.Modified
+			x.remember(*s)
 			clock.Lock()
 			defer clock.Unlock()
 			clock.server = latest(clock.server, o.ServerTime)
@@ -314,12 +354,20 @@ func (x *run) ask(ctx context.Context, steps []step) error {
 		})
 	}
 	err := g.Wait()
-	at := immutability.Clock{Server: clock.server, Local: x.q.Now()}
+	x.server = latest(x.server, clock.server)
+	at := immutability.Clock{Server: x.server, Local: x.q.Now()}
 	x.now = at.ForExtension()
 	if ahead, known := at.Skew(); known && ahead.Abs() > immutability.MaxSkew {
 		x.warn("the clocks of this machine and of the store differ by %s; the store's counts", ahead.Abs().Round(time.Second))
 	}
 	return err
+}
+
+// remember notes a lock that was told, so that nobody asks for it again.
+func (x *run) remember(s subject) {
+	x.asked.Lock()
+	defer x.asked.Unlock()
+	x.told[s.ref] = s
 }
 
 func latest(a, b time.Time) time.Time {
@@ -354,15 +402,25 @@ func (x *run) warn(format string, args ...any) {
 }
 
 // tell reports the steps without carrying them out.
-func (x *run) tell(steps []step) {
+func (x *run) tell(steps []step) immutability.Summary {
 	var locks []*immutability.Retention
 	for _, s := range steps {
-		x.report.Objects = append(x.report.Objects, s.planned())
+		x.add(s.planned())
 		if s.kind.restored() {
 			locks = append(locks, s.retention)
 		}
 	}
-	x.report.Protection = immutability.Summarize(locks, x.now)
+	return immutability.Summarize(locks, x.now)
+}
+
+// add reports an object once.
+func (x *run) add(o Object) {
+	for _, known := range x.report.Objects[:x.before] {
+		if known.Key == o.Key && known.Version == o.Version {
+			return
+		}
+	}
+	x.report.Objects = append(x.report.Objects, o)
 }
 
 // object begins the report about a step.

@@ -262,24 +262,24 @@ func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout 
 	if err != nil {
 		return taken{}, err
 	}
-	t := taken{FinalSnapshot: druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision)}}
+	t := taken{FinalSnapshot: druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision), Digest: s.Digest}}
 	if err := proven(ctx, c, t.FinalSnapshot, what.Final); err != nil {
 		return t, err
 	}
 	if !what.Final {
 		return t, nil
 	}
-	until, mode := s.ImmutableUntil, s.Mode
-	if until.IsZero() { // a store that tells dates of objects only when all are asked for, or computed
-		if until, mode, err = lockOf(ctx, c, s.SnapName); err != nil { // the time for a full may be over
+	told := s
+	if told.ImmutableUntil.IsZero() { // a store that tells dates of objects only when all are asked for, or computed
+		if told, err = lockOf(ctx, c, s.SnapName); err != nil { // the time for a full may be over
 			return t, err
 		}
 	}
-	if !until.IsZero() {
-		at := metav1.NewTime(until.UTC().Truncate(time.Second))
-		t.ProtectedUntil = &at
+	if !told.ImmutableUntil.IsZero() {
+		at := metav1.NewTime(told.ImmutableUntil.UTC().Truncate(time.Second))
+		t.ProtectedUntil, t.Inferred = &at, told.Inferred
 	}
-	t.mode = immutability.Mode(mode)
+	t.mode = immutability.Mode(told.Mode)
 	return t, nil
 }
 
@@ -289,18 +289,18 @@ var errLockNotKnown = errors.New("the snapshot was taken and proven, but until w
 // lockTimeout bounds the question, for which the bucket is listed.
 const lockTimeout = 5 * time.Minute
 
-// lockOf is until when a full is locked, and in which mode; zero: that is not known.
-func lockOf(ctx context.Context, c *agentapi.Client, name string) (until time.Time, mode string, err error) {
+// lockOf has what is known of the lock of a full; zero: nothing is.
+func lockOf(ctx context.Context, c *agentapi.Client, name string) (agentapi.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	l, err := c.Latest(ctx)
 	if err != nil {
-		return time.Time{}, "", fmt.Errorf("%w: %w", errLockNotKnown, err)
+		return agentapi.Snapshot{}, fmt.Errorf("%w: %w", errLockNotKnown, err)
 	}
 	if l.FullSnapshot == nil || l.FullSnapshot.SnapName != name {
-		return time.Time{}, "", nil
+		return agentapi.Snapshot{}, nil
 	}
-	return l.FullSnapshot.ImmutableUntil, l.FullSnapshot.Mode, nil
+	return *l.FullSnapshot, nil
 }
 
 // proven is nil when the newest chain can be restored. Of a final full it must be that one's, up to its last revision: a

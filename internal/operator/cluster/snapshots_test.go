@@ -71,6 +71,35 @@ func TestALongProofDoesNotSpoilTheSnapshot(t *testing.T) {
 	}
 }
 
+// Stores that tell no dates of objects give none with the upload either, so the answer to either question may be reckoned.
+func TestALockThatIsReckonedIsSoFromTheBeginning(t *testing.T) {
+	for phrase, c := range map[string]struct{ full, latest agentapi.Snapshot }{
+		"told with the full":       {full: agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, ImmutableUntil: testNow, Inferred: true, Digest: "9f86"}},
+		"told when all were asked": {agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, Digest: "9f86"}, agentapi.Snapshot{SnapName: "Full-1", ImmutableUntil: testNow, Inferred: true}},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
+			switch r.URL.Path {
+			case agentapi.Full:
+				answer(c.full)
+			case agentapi.Latest:
+				answer(agentapi.LatestSnapshots{FullSnapshot: &c.latest})
+			case agentapi.Verify:
+				answer(agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: testNow, Proved: &agentapi.Proved{Base: "Full-1", EndRevision: 9}})
+			}
+		}))
+		t.Cleanup(server.Close)
+		client, err := agentapi.NewClientOver(server.Client(), server.URL, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := snapshotBy(t.Context(), client, Snapshot{For: "test", Final: true, Purpose: "u/5"}, time.Minute)
+		if err != nil || got.ProtectedUntil == nil || !got.Inferred || got.Digest != "9f86" {
+			t.Errorf("%s: %+v, %v; want a lock that is inferred, and the digest", phrase, got, err)
+		}
+	}
+}
+
 // It is asked for again for the same purpose, so that the sidecar gives the same one.
 func TestAProvenSnapshotWhoseLockIsNotToldIsNotSpoilt(t *testing.T) {
 	proven := agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: testNow, Proved: &agentapi.Proved{Base: "Full-1", EndRevision: 11}}

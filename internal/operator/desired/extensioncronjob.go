@@ -14,6 +14,8 @@ type ExtensionInput struct {
 	TaskInput
 	// Since is when the task was made: what was uploaded before is not removed.
 	Since time.Time
+	// Keep is the name of a full that is kept whatever is newer, Digest the SHA-256 of it; empty: none, not known.
+	Keep, Digest string
 	// Release: the Etcd is awake, and its former backup is held.
 	Release bool
 }
@@ -26,6 +28,12 @@ func ExtensionCronJob(in ExtensionInput) *batchv1.CronJob {
 	args := []string{}
 	if period, _ := objectLock(in.Etcd.Spec.Backup.Store); period != "" {
 		args = append(args, "--retention-period="+period) // the bucket has none
+	}
+	if in.Keep != "" {
+		args = append(args, "--keep="+in.Keep)
+		if in.Digest != "" {
+			args = append(args, "--keep-digest="+in.Digest)
+		}
 	}
 	args = append(args, "--snapstore-temp-directory="+scratchDir, "--notice-file="+corev1.TerminationMessagePathDefault)
 	if _, collector := in.Etcd.CollectorSecret(); !collector { // who removes expired copies

@@ -51,10 +51,12 @@ func TestJobsAndCronJobsOfTasksAreAsInTheGoldenFiles(t *testing.T) {
 	const owner = "cluster/shoot--a--b/etcd-main/3b7c"
 	names := []druidv1alpha1.SnapshotName{"Full-00000000-00009002-1565021494.zst", "Incr-00009003-00009120-1565021514.zst"}
 	for name, job := range map[string]client.Object{
-		"extension":               ExtensionCronJob(ExtensionInput{in("extend", locked, "0 0 * * *", berlin), since, false}),
-		"extension-role":          ExtensionCronJob(ExtensionInput{in("extend", withRoles(secret), "0 0 * * *"), since, false}),
-		"extension-local":         ExtensionCronJob(ExtensionInput{in("extend", storeSpec("local", "", "p", ""), "@daily"), since, false}),
-		"extension-release":       ExtensionCronJob(ExtensionInput{in("extend", storeSpec("gcp", "bucket", "p", ""), "0 0 * * *"), since, true}),
+		"extension":         ExtensionCronJob(ExtensionInput{TaskInput: in("extend", locked, "0 0 * * *", berlin), Since: since}),
+		"extension-role":    ExtensionCronJob(ExtensionInput{TaskInput: in("extend", withRoles(secret), "0 0 * * *"), Since: since}),
+		"extension-local":   ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("local", "", "p", ""), "@daily"), Since: since}),
+		"extension-release": ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("gcp", "bucket", "p", ""), "0 0 * * *"), Since: since, Release: true}),
+		"extension-kept": ExtensionCronJob(ExtensionInput{TaskInput: in("extend", locked, "0 0 * * *"), Since: since,
+			Keep: "Full-00000000-00001000-1748000000.zst.final", Digest: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}),
 		"collection":              CollectionCronJob(CollectionInput{in("collect", withRoles(secret), "17 5-23/12 * * *"), owner, time.Time{}}),
 		"collection-exponential":  CollectionCronJob(CollectionInput{in("collect", withRoles(storeSpec("dell", "bucket", "p", "")), "@hourly", exponential), owner, time.Time{}}),
 		"collection-while-asleep": CollectionCronJob(CollectionInput{in("collect", withRoles(secret), "17 5-23/12 * * *"), owner, since}),
@@ -95,7 +97,7 @@ func TestExpiredCopiesAreTheCollectors(t *testing.T) {
 	} {
 		s := storeSpec("aws", "bucket", "p", "backup")
 		s.Roles = c.roles
-		pod := ExtensionCronJob(ExtensionInput{TaskInput{Etcd: stored(s), Task: &druidv1alpha1.EtcdOperatorTask{}}, time.Unix(1, 0), false}).Spec.JobTemplate.Spec.Template.Spec
+		pod := ExtensionCronJob(ExtensionInput{TaskInput: TaskInput{Etcd: stored(s), Task: &druidv1alpha1.EtcdOperatorTask{}}, Since: time.Unix(1, 0)}).Spec.JobTemplate.Spec.Template.Spec
 		gc := slices.ContainsFunc(pod.Containers[0].Args, func(a string) bool { return strings.HasPrefix(a, "--gc-from-timestamp=") })
 		if got := pod.Volumes[1].Secret.SecretName; got != c.want || gc != c.gc {
 			t.Errorf("%s: the Secret %s, removes copies: %t; want %s, %t", phrase, got, gc, c.want, c.gc)

@@ -42,17 +42,20 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	h = h.DeepCopy()
 	f := h.FinalSnapshot
 	damaged, known := tells(newest, f)
-	if h.AwakeSince == nil && damaged == "" {
-		damaged = strange(newest, f, o.Etcd.Status.LastKnownRevision)
+	f.LookedAt, f.Damaged, f.Newer = &at, damaged, ""
+	if h.AwakeSince == nil {
+		f.Newer = newer(newest, f, o.Etcd.Status.LastKnownRevision)
 	}
-	f.LookedAt, f.Damaged = &at, damaged
-	if damaged != "" {
+	if damaged != "" || f.Newer != "" && !about(newest, f) {
 		return h // the dates are of another one
 	}
 	f.Held, f.ProtectedUntil = known && newest.Held && !newest.Released, nil
 	if known && !newest.Until.IsZero() {
 		until := metav1.NewTime(newest.Until.UTC().Truncate(time.Second))
 		f.ProtectedUntil = &until
+	}
+	if newest.Inferred != nil { // an older program does not tell, and the store is the same
+		f.Inferred = *newest.Inferred
 	}
 	return h
 }
@@ -64,6 +67,8 @@ func tells(n immutability.Notice, final *druidv1alpha1.FinalSnapshot) (damaged s
 	switch {
 	case n.Damaged != "":
 		return n.Damaged, true
+	case about(n, final):
+		return "", true
 	case n.End >= final.Revision && n.End > 0:
 		return "", true
 	case n.End > 0:
@@ -82,14 +87,26 @@ func tells(n immutability.Notice, final *druidv1alpha1.FinalSnapshot) (damaged s
 	return "", true
 }
 
-// strange says what is wrong with a backup that goes further than any member of a cluster that sleeps ever told; empty:
-// nothing. Whoever may write has put it there. Runs keep the newest, so the lock of the final full ends meanwhile.
-func strange(n immutability.Notice, final *druidv1alpha1.FinalSnapshot, highest *int64) string {
-	if highest == nil || n.End <= max(*highest, final.Revision) {
+// about: the run was told to keep the final full, so what it tells is about that.
+func about(n immutability.Notice, final *druidv1alpha1.FinalSnapshot) bool {
+	return n.Recorded == final.Name
+}
+
+// newer is what there is in the bucket of a cluster that sleeps that goes on where no member was there to write; empty:
+// nothing. A run tells of every full that is not the final one. Of deltas, as members upload when they stop, and of an older
+// program, which keeps the newest alone and does not tell whose that is, the revisions tell.
+func newer(n immutability.Notice, final *druidv1alpha1.FinalSnapshot, highest *int64) string {
+	base, end := final.Name, n.NewestEnd
+	if !about(n, final) {
+		base, end = n.Snapshot, n.End
+	}
+	switch {
+	case n.Newer != "":
+		return n.Newer
+	case highest == nil, end <= max(*highest, final.Revision):
 		return ""
 	}
-	return fmt.Sprintf("%s is kept, which goes to revision %d, and no member told of more than %d: unless you know who wrote it, leave it and its deltas out with etcdbrctl exclude, or the lock of %s ends",
-		n.Snapshot, n.End, max(*highest, final.Revision), final.Name)
+	return fmt.Sprintf("%s and its deltas, which go to revision %d, and no member told of more than %d", base, end, max(*highest, final.Revision))
 }
 
 // taskPatience is how long a task may be there before somebody acts on it.
@@ -128,7 +145,7 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	case !until.After(v.now):
 		return fails(druidv1alpha1.ReasonProtectionEnded, "the lock of %s ended at %s: whoever may delete in the bucket can delete it; %s", final.Name, at(until.Time), v.extensionRemedy()), true
 	default:
-		kept = "locked until " + at(until.Time)
+		kept = lockOf(final)
 	}
 	if t := v.Extension; t != nil && (t.Status.State.Ended() || t.Status.State == "" && v.now.Sub(t.CreationTimestamp.Time) > taskPatience) {
 		why := "nobody acts on it: switch controllers.etcdOpsTask on"
@@ -144,6 +161,8 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	switch {
 	case final.Held && v.next(v.next(looked)).Add(takes+hibernation.Clocks).Before(v.now): // two runs had time to tell
 		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "%s was held, and nobody has told since %s that it still is; %s", final.Name, at(looked), v.extensionRemedy()), true
+	case final.Held && final.Newer != "":
+		return notNewest(final, kept), true
 	case final.Held:
 		return holds(druidv1alpha1.ReasonFinalSnapshotHeld, "%s is held until somebody releases it", final.Name), true
 	case final.ProtectedUntil == nil:
@@ -156,9 +175,30 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	}
 	next := v.next(since)
 	if next.Add(takes + hibernation.Clocks).After(until) {
-		return fails(druidv1alpha1.ReasonProtectionEnds, "%s is locked until %s, and the extension of %s may be through after that; %s", final.Name, at(until), at(next), v.extensionRemedy()), true
+		return fails(druidv1alpha1.ReasonProtectionEnds, "%s is %s, and the extension of %s may be through after that; %s", final.Name, kept, at(next), v.extensionRemedy()), true
 	}
-	return holds(druidv1alpha1.ReasonFinalSnapshotProtected, "%s is locked until %s; the next extension is at %s", final.Name, at(until), at(next)), true
+	if final.Newer != "" {
+		return notNewest(final, kept), true
+	}
+	if final.Inferred {
+		return holds(druidv1alpha1.ReasonFinalSnapshotInferred, "%s is %s: the store does not tell dates of objects, so that is likely, and not proven; the next extension is at %s", final.Name, kept, at(next)), true
+	}
+	return holds(druidv1alpha1.ReasonFinalSnapshotProtected, "%s is %s; the next extension is at %s", final.Name, kept, at(next)), true
+}
+
+// notNewest: what is kept is safe, and nobody gets it who restores the newest state.
+func notNewest(final *druidv1alpha1.FinalSnapshot, kept string) finding {
+	return fails(druidv1alpha1.ReasonFinalSnapshotNotNewest, "%s is %s, and there is something newer that no member wrote: %s; a restore of the newest state would use it, so leave it out with etcdbrctl exclude, unless you know who wrote it",
+		final.Name, kept, final.Newer)
+}
+
+// lockOf is a lock with an end, for the middle of a sentence.
+func lockOf(final *druidv1alpha1.FinalSnapshot) string {
+	text := "locked until " + at(final.ProtectedUntil.Time)
+	if final.Inferred {
+		text += " as inferred from the bucket's policy"
+	}
+	return text
 }
 
 // extensionRemedy is what to do about locks that end, for the end of a message.

@@ -33,6 +33,7 @@ func TestTheLockOfAFinalSnapshotIsWatched(t *testing.T) {
 	looked := func(d time.Duration) func(*druidv1alpha1.FinalSnapshot) {
 		return func(f *druidv1alpha1.FinalSnapshot) { f.LookedAt = at(d) }
 	}
+	reckoned := func(f *druidv1alpha1.FinalSnapshot) { f.Inferred = true }
 	task := func(state druidv1alpha1.TaskState, age time.Duration) func(*Observation) {
 		return func(o *Observation) {
 			o.Extension = &druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: "main-hibernation", CreationTimestamp: *at(-age)}}
@@ -55,26 +56,36 @@ func TestTheLockOfAFinalSnapshotIsWatched(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"locked for days":                      {asleep(sleeps(until(96 * time.Hour))), isTrue, "FinalSnapshotProtected", "locked until 2025-06-05T03:00:00Z; the next extension is at 2025-06-02T00:00:00Z"},
-		"just long enough":                     {asleep(sleeps(until(untilNext + margin))), isTrue, "FinalSnapshotProtected", "2025-06-02T00:45:00Z"},
-		"not long enough":                      {asleep(sleeps(until(untilNext + margin - time.Second))), isFalse, "ProtectionEnds", "may be through after that"},
-		"ended":                                {asleep(sleeps(until(0))), isFalse, "ProtectionEnded", "ended at"},
-		"ended long ago":                       {asleep(sleeps(until(-96 * time.Hour))), isFalse, "ProtectionEnded", "can delete it"},
-		"held":                                 {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true })), isTrue, "FinalSnapshotHeld", "until somebody releases it"},
-		"no date":                              {asleep(sleeps()), isUnknown, "FinalSnapshotDateNotKnown", "nobody has told"},
-		"nothing is known":                     {asleep(sleeps(), func(o *Observation) { o.Etcd.Status.Hibernation = nil }), isUnknown, "FinalSnapshotDateNotKnown", "another operator"},
-		"another Etcd's":                       {asleep(sleeps(until(96*time.Hour)), func(o *Observation) { o.Etcd.Status.Hibernation.EtcdUID = "other" }), isUnknown, "FinalSnapshotDateNotKnown", ""},
-		"without one":                          {asleep(sleeps(), func(o *Observation) { o.Etcd.Status.Hibernation.FinalSnapshot = nil }), isFalse, "FinalSnapshotMissing", "was allowed"},
-		"the task has ended":                   {asleep(sleeps(until(96*time.Hour)), task("Failed", time.Hour)), isFalse, "ExtensionNotRunning", "main-hibernation"},
-		"nobody acts on the task":              {asleep(sleeps(until(96*time.Hour)), task("", time.Hour)), isFalse, "ExtensionNotRunning", "controllers.etcdOpsTask"},
-		"nobody has acted on the task yet":     {asleep(sleeps(until(96*time.Hour)), task("", time.Minute)), isTrue, "FinalSnapshotProtected", ""},
-		"a run told":                           {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour)})), isTrue, "FinalSnapshotProtected", "2025-06-05"},
-		"a run held it":                        {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Held: true})), isTrue, "FinalSnapshotHeld", ""},
-		"a run found it damaged":               {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-8", Until: testNow.Add(96 * time.Hour), Damaged: "Full-9: a hole"})), isFalse, "FinalSnapshotDamaged", "Full-9: a hole"},
-		"a run kept a copy of it":              {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-copy", End: 9, Until: testNow.Add(96 * time.Hour)})), isTrue, "FinalSnapshotProtected", "2025-06-05"},
-		"a run kept another one":               {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-8", End: 8, Until: testNow.Add(96 * time.Hour)})), isFalse, "FinalSnapshotDamaged", "restores to revision 8 of 9"},
-		"a run of the same name went less far": {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", End: 8, Until: testNow.Add(96 * time.Hour)})), isFalse, "FinalSnapshotDamaged", "restores to revision 8 of 9"},
-		"a run found nothing":                  {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Damaged: "there is no full"})), isFalse, "FinalSnapshotDamaged", "there is no full"},
+		"locked for days":                               {asleep(sleeps(until(96 * time.Hour))), isTrue, "FinalSnapshotProtected", "locked until 2025-06-05T03:00:00Z; the next extension is at 2025-06-02T00:00:00Z"},
+		"just long enough":                              {asleep(sleeps(until(untilNext + margin))), isTrue, "FinalSnapshotProtected", "2025-06-02T00:45:00Z"},
+		"not long enough":                               {asleep(sleeps(until(untilNext + margin - time.Second))), isFalse, "ProtectionEnds", "may be through after that"},
+		"ended":                                         {asleep(sleeps(until(0))), isFalse, "ProtectionEnded", "ended at"},
+		"ended long ago":                                {asleep(sleeps(until(-96 * time.Hour))), isFalse, "ProtectionEnded", "can delete it"},
+		"as reckoned":                                   {asleep(sleeps(until(96*time.Hour), reckoned)), isTrue, "FinalSnapshotInferred", "locked until 2025-06-05T03:00:00Z as inferred from the bucket's policy: the store does not tell dates of objects"},
+		"as reckoned, and not long enough":              {asleep(sleeps(until(untilNext+margin-time.Second), reckoned)), isFalse, "ProtectionEnds", "as inferred from the bucket's policy"},
+		"a run reckoned":                                {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour), Inferred: ptrTo(true)})), isTrue, "FinalSnapshotInferred", "2025-06-05"},
+		"a run was told what was reckoned":              {asleep(sleeps(until(time.Hour), reckoned), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour), Inferred: ptrTo(false)})), isTrue, "FinalSnapshotProtected", "2025-06-05"},
+		"an older program does not say which":           {asleep(sleeps(until(time.Hour), reckoned), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour)})), isTrue, "FinalSnapshotInferred", "2025-06-05"},
+		"a run kept it, and another is newer":           {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9c", End: 9, Recorded: "Full-9", Newer: "Full-10, which goes to revision 9", NewestEnd: 9, Until: testNow.Add(96 * time.Hour)})), isFalse, "FinalSnapshotNotNewest", "Full-9 is locked until 2025-06-05T03:00:00Z, and there is something newer that no member wrote: Full-10"},
+		"a run held it, and another is newer":           {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", End: 9, Recorded: "Full-9", Newer: "Full-10", NewestEnd: 9, Held: true})), isFalse, "FinalSnapshotNotNewest", "Full-9 is held"},
+		"a run kept it, and tells no revision":          {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", End: 8, Recorded: "Full-9", NewestEnd: 8, Until: testNow.Add(96 * time.Hour)})), isTrue, "FinalSnapshotProtected", "2025-06-05"},
+		"a run could not keep it":                       {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-10", End: 9, Recorded: "Full-9", Newer: "Full-10", NewestEnd: 9, Damaged: "Full-9: it is gone", Until: testNow.Add(96 * time.Hour)})), isFalse, "FinalSnapshotDamaged", "Full-9: it is gone"},
+		"what it kept is too short, and newer":          {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", End: 9, Recorded: "Full-9", Newer: "Full-10", NewestEnd: 9, Until: testNow.Add(2 * time.Hour)})), isFalse, "ProtectionEnds", "2025-06-01T05"},
+		"held":                                          {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true })), isTrue, "FinalSnapshotHeld", "until somebody releases it"},
+		"no date":                                       {asleep(sleeps()), isUnknown, "FinalSnapshotDateNotKnown", "nobody has told"},
+		"nothing is known":                              {asleep(sleeps(), func(o *Observation) { o.Etcd.Status.Hibernation = nil }), isUnknown, "FinalSnapshotDateNotKnown", "another operator"},
+		"another Etcd's":                                {asleep(sleeps(until(96*time.Hour)), func(o *Observation) { o.Etcd.Status.Hibernation.EtcdUID = "other" }), isUnknown, "FinalSnapshotDateNotKnown", ""},
+		"without one":                                   {asleep(sleeps(), func(o *Observation) { o.Etcd.Status.Hibernation.FinalSnapshot = nil }), isFalse, "FinalSnapshotMissing", "was allowed"},
+		"the task has ended":                            {asleep(sleeps(until(96*time.Hour)), task("Failed", time.Hour)), isFalse, "ExtensionNotRunning", "main-hibernation"},
+		"nobody acts on the task":                       {asleep(sleeps(until(96*time.Hour)), task("", time.Hour)), isFalse, "ExtensionNotRunning", "controllers.etcdOpsTask"},
+		"nobody has acted on the task yet":              {asleep(sleeps(until(96*time.Hour)), task("", time.Minute)), isTrue, "FinalSnapshotProtected", ""},
+		"a run told":                                    {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Until: testNow.Add(96 * time.Hour)})), isTrue, "FinalSnapshotProtected", "2025-06-05"},
+		"a run held it":                                 {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", Held: true})), isTrue, "FinalSnapshotHeld", ""},
+		"a run found it damaged":                        {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-8", Until: testNow.Add(96 * time.Hour), Damaged: "Full-9: a hole"})), isFalse, "FinalSnapshotDamaged", "Full-9: a hole"},
+		"a run kept a copy of it":                       {asleep(sleeps(until(time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-copy", End: 9, Until: testNow.Add(96 * time.Hour)})), isTrue, "FinalSnapshotProtected", "2025-06-05"},
+		"a run kept another one":                        {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-8", End: 8, Until: testNow.Add(96 * time.Hour)})), isFalse, "FinalSnapshotDamaged", "restores to revision 8 of 9"},
+		"a run of the same name went less far":          {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", End: 8, Until: testNow.Add(96 * time.Hour)})), isFalse, "FinalSnapshotDamaged", "restores to revision 8 of 9"},
+		"a run found nothing":                           {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Damaged: "there is no full"})), isFalse, "FinalSnapshotDamaged", "there is no full"},
 		"an older program told of what nobody can read": {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-copy", Until: testNow.Add(96 * time.Hour)})), isUnknown, "FinalSnapshotDateNotKnown", ""},
 		"held, and the task has ended":                  {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true }), task("Failed", time.Hour)), isFalse, "ExtensionNotRunning", "Full-9 is held"},
 		"held, two runs ago":                            {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true }, looked(-52*time.Hour)), task("InProgress", 96*time.Hour)), isUnknown, "FinalSnapshotDateNotKnown", "was held"},
@@ -158,11 +169,11 @@ func TestANewerSnapshotThatNoMemberWroteIsNotTheFinalOne(t *testing.T) {
 		awake   bool
 		want    druidv1alpha1.ConditionStatus
 	}{
-		"further than any member was":               {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo(1002), false, isFalse},
-		"a delta that only somebody else can have":  {"Full-00000000-00001000-1748000000.zst.final", 1003, ptrTo(1002), false, isFalse},
-		"what a member uploaded as it stopped":      {"Full-00000000-00001000-1748000000.zst.final", 1002, ptrTo(1002), false, isTrue},
+		"further than any member was":               {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo[int64](1002), false, isFalse},
+		"a delta that only somebody else can have":  {"Full-00000000-00001000-1748000000.zst.final", 1003, ptrTo[int64](1002), false, isFalse},
+		"what a member uploaded as it stopped":      {"Full-00000000-00001000-1748000000.zst.final", 1002, ptrTo[int64](1002), false, isTrue},
 		"an operator before that knew of revisions": {"Full-00000000-00001000-1748000000.zst.final", 1002, nil, false, isTrue},
-		"members write again":                       {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo(1002), true, isTrue},
+		"members write again":                       {"Full-00000000-00009999-1748700000.zst", 9999, ptrTo[int64](1002), true, isTrue},
 	} {
 		n := immutability.Notice{At: testNow, Snapshot: c.kept, End: c.end, Until: testNow.Add(96 * time.Hour)}
 		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00001000-1748000000.zst.final", Revision: 1000, ProtectedUntil: &until}, func(o *Observation) {
@@ -181,7 +192,7 @@ func TestANewerSnapshotThatNoMemberWroteIsNotTheFinalOne(t *testing.T) {
 	}
 }
 
-func ptrTo(n int64) *int64 { return &n }
+func ptrTo[T any](v T) *T { return &v }
 
 // A run after waking up tells that nothing is held by runs any more, whatever the bucket holds by itself.
 func TestAReleaseIsBelieved(t *testing.T) {

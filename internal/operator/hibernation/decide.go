@@ -203,8 +203,8 @@ func (f Facts) sleep() Step {
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, "the cluster has no members, and no final full snapshot of this hibernation is known; what it had is on the volumes"
 	case !f.reaches(final):
 		s.Reason, s.Message = druidv1alpha1.ReasonStoreChanged, "the cluster has no members; "+f.elsewhere(final)
-	case final.Damaged != "":
-		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, fmt.Sprintf("the cluster has no members, and of the bucket is known: %s; volumes that have everything: %d", final.Damaged, f.Claims)
+	case final.Doubt() != "":
+		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, fmt.Sprintf("the cluster has no members, and of the bucket is known: %s; volumes that have everything: %d", final.Doubt(), f.Claims)
 	case f.Claims == 0:
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, fmt.Sprintf("the cluster has neither members nor volumes; %s, up to revision %d, wakes it", final.Name, final.Revision)
 	default:
@@ -218,7 +218,7 @@ func (f Facts) sleep() Step {
 func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (goes bool, keeps string) {
 	const kept = "; the volumes stay although spec.hibernation.volumes is Delete, as "
 	switch {
-	case f.Claims == 0, final == nil, !f.reaches(final), final.Damaged != "":
+	case f.Claims == 0, final == nil, !f.reaches(final), final.Doubt() != "":
 		return false, ""
 	case f.Revision > final.Revision:
 		return false, fmt.Sprintf(kept+"some member had revision %d", f.Revision)

@@ -83,6 +83,7 @@ func proven(d time.Duration) func(*druidv1alpha1.FinalSnapshot) {
 }
 func noLock(s *druidv1alpha1.FinalSnapshot)        { s.ProtectedUntil = nil }
 func damaged(s *druidv1alpha1.FinalSnapshot)       { s.Damaged = "Full-9: a hole" }
+func outdone(s *druidv1alpha1.FinalSnapshot)       { s.Newer = "Full-10, which goes to revision 9" }
 func elsewhere(r *druidv1alpha1.HibernationStatus) { r.FinalSnapshot.Store = "aws former/main" }
 func going(r *druidv1alpha1.HibernationStatus)     { r.VolumesGoSince = in(-time.Minute) }
 func no(claims int) func(*Facts)                   { return func(f *Facts) { f.Claims = claims } }
@@ -289,6 +290,7 @@ func TestVolumesGoOnlyWhenAProvenSnapshotHasEverything(t *testing.T) {
 		"they go, wanted later":                    {falling(stopped, deletes, recorded(), generation(6)), "DeletingVolumes", true},
 		"they are gone":                            {falling(stopped, deletes, recorded(), func(f *Facts) { f.Claims = 0 }), "Hibernated", false},
 		"it is damaged":                            {falling(stopped, deletes, with(damaged)), "HibernatedUnproven", false},
+		"something newer is there":                 {falling(stopped, deletes, with(outdone)), "HibernatedUnproven", false},
 		"it is damaged, and they are gone":         {falling(stopped, deletes, with(damaged), no(0)), "HibernatedUnproven", false},
 		"its lock has ended":                       {falling(stopped, deletes, with(until(-time.Hour))), "Hibernated", false},
 		"its lock ends by some clocks":             {falling(stopped, deletes, with(until(Clocks))), "Hibernated", false},

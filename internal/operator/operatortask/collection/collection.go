@@ -68,17 +68,17 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 		return nil, err
 	}
 	job := desired.CollectionCronJob(desired.CollectionInput{TaskInput: p.Input(t, when), Owner: p.Owner, CopiesSince: copiesSince(t, p.Etcd)})
-	if damaged(p.Etcd) {
+	if doubtful(p.Etcd) {
 		job.Spec.Suspend = new(true)
 	}
 	return job, nil
 }
 
-// damaged: an extension found that the newest backup is, and keeps an older one, which a listing does not tell from what is
-// not needed. Nothing goes before the Etcd has made a new one.
-func damaged(e *druidv1alpha1.Etcd) bool {
+// doubtful: an extension found that the newest backup is damaged, or not the final one, and keeps another one, which a listing
+// does not tell from what is not needed. Nothing goes before that is settled, or the Etcd has made a new one.
+func doubtful(e *druidv1alpha1.Etcd) bool {
 	h := e.Status.Hibernation
-	return h != nil && h.FinalSnapshot != nil && h.FinalSnapshot.Damaged != ""
+	return h != nil && h.FinalSnapshot != nil && h.FinalSnapshot.Doubt() != ""
 }
 
 // copiesSince is when the oldest copy was made, at the earliest, that is not needed when it is locked no longer, if

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/operatortask/task"
 )
@@ -67,7 +68,22 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	return desired.ExtensionCronJob(desired.ExtensionInput{TaskInput: p.Input(t, when), Since: t.Created, Release: releases(p.Etcd)}), nil
+	in := desired.ExtensionInput{TaskInput: p.Input(t, when), Since: t.Created, Release: releases(p.Etcd)}
+	in.Keep, in.Digest = recorded(p.Etcd)
+	return desired.ExtensionCronJob(in), nil
+}
+
+// recorded is the final full of an Etcd that sleeps, which is kept whatever is newer: whoever may write can make a backup that
+// is. Members that were woken up make newer ones themselves.
+func recorded(e *druidv1alpha1.Etcd) (name, digest string) {
+	h := e.Status.Hibernation
+	if h == nil || h.EtcdUID != e.UID || h.AwakeSince != nil || h.FinalSnapshot == nil {
+		return "", ""
+	}
+	if n, err := snapshot.ParseName(h.FinalSnapshot.Name); err != nil || n.Kind != snapshot.Full {
+		return "", "" // nothing that a run could be told to keep
+	}
+	return h.FinalSnapshot.Name, h.FinalSnapshot.Digest
 }
 
 // releases: members make backups again, and what was held for the time of sleep is to be released when a newer one is there.

@@ -31,3 +31,36 @@ func TestHoldsAreReleasedAfterWakingUp(t *testing.T) {
 		}
 	}
 }
+
+// The CronJob is another one with another name alone, so nothing else that changes in the record may be in it.
+func TestTheRecordedFullIsKeptWhileTheClusterSleeps(t *testing.T) {
+	const name, digest = "Full-00000000-00001000-1748000000.zst.final", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	woke, told := metav1.NewTime(time.Unix(100, 0)), metav1.NewTime(time.Unix(90, 0))
+	sleeps := func(change func(*druidv1alpha1.HibernationStatus)) *druidv1alpha1.HibernationStatus {
+		h := &druidv1alpha1.HibernationStatus{EtcdUID: "uid", FinalSnapshot: &druidv1alpha1.FinalSnapshot{Name: name, Digest: digest}}
+		change(h)
+		return h
+	}
+	for phrase, c := range map[string]struct {
+		status *druidv1alpha1.HibernationStatus
+		want   string
+	}{
+		"asleep": {sleeps(func(*druidv1alpha1.HibernationStatus) {}), name},
+		"a run has told of it": {sleeps(func(h *druidv1alpha1.HibernationStatus) {
+			h.FinalSnapshot.LookedAt, h.FinalSnapshot.Newer = &told, "Full-2"
+		}), name},
+		"found damaged":           {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Damaged = "a hole" }), name},
+		"awake":                   {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = &woke }), ""},
+		"without a final one":     {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }), ""},
+		"of another Etcd":         {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "other" }), ""},
+		"named as no full can be": {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Name = "--release-holds" }), ""},
+		"never asleep":            {nil, ""},
+	} {
+		e := &druidv1alpha1.Etcd{}
+		e.UID, e.Status.Hibernation = "uid", c.status
+		got, of := recorded(e)
+		if got != c.want || (of == digest) != (c.want != "") {
+			t.Errorf("%s: %q with the digest %q, want %q", phrase, got, of, c.want)
+		}
+	}
+}
