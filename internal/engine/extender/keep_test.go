@@ -193,6 +193,8 @@ func TestNothingNewerKeepsTheNamedFullFromBeingKept(t *testing.T) {
 			s.full(enginetest.FullName(11, 600), "x")
 			s.Lose(s.Versions(enginetest.Key(enginetest.MustName(enginetest.FullName(11, 600))))[0].Version)
 		}, enginetest.FullName(11, 600)},
+		"another history":    {func(s sleeper) { s.ofLineage("fedcba9876543210fedcba9876543210", forged, "other") }, ""},
+		"a copy of its name": {func(s sleeper) { s.copyClaim(forged, full, "other", sha256.Sum256([]byte("other"))) }, forged},
 		"without any manifest": {func(s sleeper) {
 			enginetest.Put(s.T, s.Memory, enginetest.Key(enginetest.MustName(further)), []byte("chance"))
 		}, further},
