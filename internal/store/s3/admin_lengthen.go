@@ -114,10 +114,10 @@ func (a *Admin) lengthenOne(ctx context.Context, o store.Object, step immutabili
 		mode = has.Mode
 	}
 	if until.Add(-stamping).Before(has.Until) {
-		until = has.Until
-	}
-	if until.Equal(has.Until) && immutability.Compare(has.Mode, mode) == 0 {
-		return false, nil
+		if immutability.Compare(has.Mode, mode) == 0 {
+			return false, nil
+		}
+		until = wholeSecond(has.Until) // no server keeps less of what it is told, though some do of their default
 	}
 	in := &awss3.PutObjectRetentionInput{
 		Bucket: a.bucket(), Key: &o.Key, VersionId: aws.String(o.ID),
