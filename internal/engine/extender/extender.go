@@ -75,7 +75,7 @@ var (
 	// ErrFellBack: something newer is damaged or missing, so an older state was prolonged instead.
 	ErrFellBack = errors.New("the newest backup cannot be restored whole; what is good of it, or the newest good one before it, was kept locked instead")
 	// ErrNotKept: neither the full that was to be kept is there and good, nor a copy of it.
-	ErrNotKept = errors.New("the full that was to be kept is gone, excluded or damaged, and no good copy of it is there; the newest that is good was kept locked instead")
+	ErrNotKept = errors.New("the full that was to be kept is gone, excluded or damaged, and no good copy of it is there; the newest that is good, if there is one, was kept locked instead")
 	// ErrNoLock: there is nothing that could be prolonged.
 	ErrNoLock = errors.New("nothing here is locked")
 	// ErrNoPeriod: neither the request nor the bucket tells for how long.
