@@ -30,8 +30,11 @@ type made struct {
 // the next run which name to go on with and everybody that nothing is missing but a copy. A copy without
 // a manifest would pass for a snapshot of somebody who knows no lineages.
 func (x *run) copy(ctx context.Context, s timeline.Snapshot) (made, error) {
-	if m, done := x.copies[s.Ref]; done {
-		return m, nil
+	x.asked.Lock()
+	earlier, done := x.copies[s.Ref]
+	x.asked.Unlock()
+	if done {
+		return earlier, nil
 	}
 	m := made{way: immutability.WayCopy}
 	if s.Header != nil {
@@ -74,7 +77,9 @@ func (x *run) copy(ctx context.Context, s timeline.Snapshot) (made, error) {
 		return m, err
 	}
 	if m.manifestLock, err = x.lockOf(ctx, store.Version{Key: m.manifest}); err == nil {
+		x.asked.Lock()
 		x.copies[s.Ref] = m
+		x.asked.Unlock()
 	}
 	return m, err
 }

@@ -40,7 +40,7 @@ type run struct {
 	// releasing: what protects is about to be taken away, so that what there is besides has to be read.
 	releasing bool
 
-	asked  sync.Mutex
+	asked  sync.Mutex               // of what follows, but for before
 	told   map[timeline.Ref]subject // locks that were asked for, or given, in this run
 	copies map[timeline.Ref]made    // that this run made
 	before int                      // objects that were reported before those of the newest chain
@@ -324,7 +324,7 @@ func (x *run) ask(ctx context.Context, steps []step) error {
 		s := &steps[i].subject
 		o, _ := x.catalog.Objects.Find(s.ref)
 		s.created, s.retention = o.Modified, o.Retention
-		if known, told := x.told[s.ref]; told {
+		if known, told := x.known(s.ref); told {
 			s.created, s.retention = known.created, known.retention
 			continue
 		}
@@ -361,6 +361,14 @@ func (x *run) ask(ctx context.Context, steps []step) error {
 		x.warn("the clocks of this machine and of the store differ by %s; the store's counts", ahead.Abs().Round(time.Second))
 	}
 	return err
+}
+
+// known is a lock that was told already.
+func (x *run) known(ref timeline.Ref) (subject, bool) {
+	x.asked.Lock()
+	defer x.asked.Unlock()
+	s, told := x.told[ref]
+	return s, told
 }
 
 // remember notes a lock that was told, so that nobody asks for it again.
