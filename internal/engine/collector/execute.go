@@ -86,7 +86,7 @@ func (x *execution) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fresh, looked := index(seen), x.c.opts.Now()
+		fresh, looked := index(seen, x.plan), x.c.opts.Now()
 		stale, tried := false, 0
 		for _, d := range fresh.steps(x.allowed) {
 			if _, done := x.outcomes[d.Ref]; done {
@@ -180,8 +180,7 @@ func (x *execution) try(ctx context.Context, d retention.Decision, fresh freshPl
 	if later, is := x.streams[d.Lineage]; is && snapshot.Compare(d.Ref.Key.Name, later) < 0 {
 		return end(Spared, fmt.Sprintf("%s, which continues it, is still there", later))
 	}
-	seen, _ := x.plan.seen.Find(d.Ref)
-	result, why, until, err := x.c.recheck(ctx, d, seen)
+	result, why, until, err := x.c.recheck(ctx, d, x.plan.seen[d.Ref])
 	switch {
 	case err != nil:
 		return fail(err)

@@ -42,12 +42,12 @@ func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutabilit
 	if err != nil {
 		return Plan{}, err
 	}
-	locks := map[timeline.Ref]*immutability.Retention{}
-	maps.Copy(locks, told)
+	plan := Plan{Location: c.store.Capabilities().Location, Prefix: c.opts.Prefix, locks: map[timeline.Ref]*immutability.Retention{}}
+	maps.Copy(plan.locks, told)
 	bucket := retention.Bucket{
 		Listing:       cat.Listing,
 		Timeline:      cat.Timeline,
-		Locks:         locks,
+		Locks:         maps.Clone(plan.locks),
 		ChunksAreData: c.opts.ChunksAreData,
 	}
 	for ref, o := range cat.Objects.All() {
@@ -59,30 +59,28 @@ func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutabilit
 	if err != nil {
 		return Plan{}, err
 	}
-	plan := Plan{Location: c.store.Capabilities().Location, Prefix: c.opts.Prefix, seen: &cat.Objects, locks: bucket.Locks}
 	if unknown := decided.Unknown(); len(unknown) > 0 {
 		var later []timeline.Ref
 		if c.opts.LocksLast {
 			later, unknown = single(decided, unknown)
 		}
-		untold, err := c.ask(ctx, unknown, bucket.Locks)
+		untold, err := c.ask(ctx, unknown, plan.locks)
 		if err != nil {
 			return Plan{}, err
 		}
+		maps.Copy(bucket.Locks, plan.locks)
 		if untold > 0 {
 			plan.Notes = append(plan.Notes, fmt.Sprintf("of %d versions the store does not tell the lock, so they count as protected; %s", untold, needsLocks))
 		}
-		if len(later) > 0 {
-			bucket.Locks = maps.Clone(bucket.Locks) // what is supposed is not known
-			for _, ref := range later {
-				bucket.Locks[ref] = &immutability.Retention{Mode: immutability.ModeNone}
-			}
+		for _, ref := range later {
+			bucket.Locks[ref] = &immutability.Retention{Mode: immutability.ModeNone} // supposed, and not among plan.locks
 		}
 		if decided, err = c.decide(bucket, now); err != nil {
 			return Plan{}, err
 		}
 	}
 	plan.Plan = decided
+	plan.see(cat)
 	return plan, nil
 }
 

@@ -24,8 +24,31 @@ type Plan struct {
 	// Notes are sentences for people about what could not be found out.
 	Notes []string `json:"notes,omitempty"`
 
-	seen  *catalog.Objects // what was decided about; nil: not made by a Collector
-	locks map[timeline.Ref]*immutability.Retention
+	seen  map[timeline.Ref]store.Object            // all of the snapshots of which something goes; nil: not made by a Collector
+	locks map[timeline.Ref]*immutability.Retention // that were asked for
+}
+
+// see keeps what was told of the snapshots of which something goes. The rest, of which there may be a hundred
+// thousand, is not needed any more.
+func (p *Plan) see(c *catalog.Catalog) {
+	goes := p.going()
+	p.seen = make(map[timeline.Ref]store.Object, len(goes))
+	for _, d := range p.Decisions {
+		if goes[d.Snapshot] {
+			p.seen[d.Ref], _ = c.Objects.Find(d.Ref)
+		}
+	}
+}
+
+// going are the snapshots of which something is to be deleted.
+func (p *Plan) going() map[string]bool {
+	all := map[string]bool{}
+	for _, d := range p.Decisions {
+		if d.Action == retention.Delete {
+			all[d.Snapshot] = true
+		}
+	}
+	return all
 }
 
 // WriteTable prints the plan for people: one line per version, then the sums.
@@ -98,12 +121,11 @@ func (p Plan) compare(d retention.Decision, fresh freshPlan) (Result, string) {
 	case now.Action != retention.Delete:
 		return Spared, "no longer to be deleted: " + texts(now.Reasons)
 	}
-	then, _ := p.seen.Find(d.Ref)
-	if is, _ := fresh.seen.Find(d.Ref); !same(then, is) {
+	if !same(p.seen[d.Ref], fresh.seen[d.Ref]) {
 		return Spared, "changed since it was planned"
 	}
 	for _, ref := range fresh.bySnapshot[d.Snapshot] {
-		if _, known := p.seen.Find(ref); !known {
+		if _, known := p.seen[ref]; !known {
 			return Spared, fmt.Sprintf("%s appeared since it was planned", ref)
 		}
 	}
@@ -117,18 +139,21 @@ func same(a, b store.Object) bool {
 		a.Modified.Sub(b.Modified).Abs() < time.Second
 }
 
-// freshPlan is a plan indexed for comparison.
+// freshPlan is a plan with an index of all that concerns what an earlier one lets go.
 type freshPlan struct {
 	Plan
 	byRef      map[timeline.Ref]retention.Decision
 	bySnapshot map[string][]timeline.Ref
 }
 
-func index(p Plan) freshPlan {
-	f := freshPlan{Plan: p, byRef: make(map[timeline.Ref]retention.Decision, len(p.Decisions)), bySnapshot: map[string][]timeline.Ref{}}
+func index(p, earlier Plan) freshPlan {
+	f := freshPlan{Plan: p, byRef: map[timeline.Ref]retention.Decision{}, bySnapshot: map[string][]timeline.Ref{}}
+	goes := earlier.going()
 	for _, d := range p.Decisions {
-		f.byRef[d.Ref] = d
-		f.bySnapshot[d.Snapshot] = append(f.bySnapshot[d.Snapshot], d.Ref)
+		if goes[d.Snapshot] {
+			f.byRef[d.Ref] = d
+			f.bySnapshot[d.Snapshot] = append(f.bySnapshot[d.Snapshot], d.Ref)
+		}
 	}
 	return f
 }

@@ -21,7 +21,7 @@ func TestThePlanForManyObjectsIsSmall(t *testing.T) {
 		}
 		return p
 	})
-	if allocated > 9000*n || live > 2000*n {
-		t.Errorf("%d bytes were allocated for each object and %d stay, want at most 9000 and 2000", allocated/n, live/n)
+	if allocated > 11000*n || live > 1200*n {
+		t.Errorf("%d bytes were allocated for each object and %d stay, want at most 11000 and 1200", allocated/n, live/n)
 	}
 }
