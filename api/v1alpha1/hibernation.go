@@ -75,7 +75,12 @@ type FinalSnapshot struct {
 	// it is held without an end.
 	// +optional
 	ProtectedUntil *metav1.Time `json:"protectedUntil,omitempty"`
-	// Whether that moment was computed from the bucket's policy, as the store tells no dates of objects: it is likely, and not proven.
+	// How long it was locked from when it was taken. Extensions lock for that long where the bucket does not tell what it gives to
+	// new objects, as on Azure without fields of the management API. Absent: not known.
+	// +kubebuilder:validation:Type=string
+	// +optional
+	RetentionPeriod *metav1.Duration `json:"retentionPeriod,omitempty"`
+	// Whether the end of the lock was computed from the bucket's policy, as the store tells no dates of objects: it is likely, and not proven.
 	// +optional
 	Inferred bool `json:"inferred,omitempty"`
 	// Whether it is held until somebody releases it.

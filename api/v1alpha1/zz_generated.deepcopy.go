@@ -1375,6 +1375,11 @@ func (in *FinalSnapshot) DeepCopyInto(out *FinalSnapshot) {
 		in, out := &in.ProtectedUntil, &out.ProtectedUntil
 		*out = (*in).DeepCopy()
 	}
+	if in.RetentionPeriod != nil {
+		in, out := &in.RetentionPeriod, &out.RetentionPeriod
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	if in.LookedAt != nil {
 		in, out := &in.LookedAt, &out.LookedAt
 		*out = (*in).DeepCopy()

@@ -65,8 +65,8 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 			if q.Since, err = parseSince(since); err != nil {
 				return &usageError{fmt.Errorf("--gc-from-timestamp: %w", err)}
 			}
-			if q.Period < 0 || q.MaxPeriod < 0 {
-				return &usageError{errors.New("--retention-period and --max-retention-period must not be below 0")}
+			if min(q.Period, q.DefaultPeriod, q.MaxPeriod) < 0 {
+				return &usageError{errors.New("--retention-period, --default-retention-period and --max-retention-period must not be below 0")}
 			}
 			if q.Release && (q.Period > 0 || since != "") {
 				return &usageError{errors.New("--release-holds prolongs nothing and removes nothing: leave out --retention-period and --gc-from-timestamp")}
@@ -109,6 +109,7 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 	flags.StringVar(&keep, "keep", "", "keep the full of this `NAME` whatever is newer, besides the newest; empty: the newest alone")
 	flags.StringVar(&digest, "keep-digest", "", "the SHA-256 of what --keep names, in hexadecimal, by which it is told from what has its name; empty: its manifest tells")
 	flags.DurationVar(&q.Period, "retention-period", 0, "how long from now locks are to end, for example 96h; 0: what the bucket gives to what is written into it")
+	flags.DurationVar(&q.DefaultPeriod, "default-retention-period", 0, "how long from now where the bucket does not tell what it gives, as Azure's do without fields of the management API; 0: nothing is prolonged then")
 	flags.DurationVar(&q.MaxPeriod, "max-retention-period", 0, "never lock for longer than this, because no lock can be shortened; 0: ten years")
 	flags.StringVar(&verify, "verify", string(extender.VerifyFirst), "when to read what is kept: first, before its first extension and one in ten times later; always; never")
 	flags.StringVar(&lineage.lineage, "lineage", "", "keep this lineage `ID` instead of the newest; unnamed: snapshots without one")

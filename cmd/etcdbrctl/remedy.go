@@ -35,7 +35,7 @@ func withRemedy(err error) error {
 	case errors.Is(err, extender.ErrNoLock):
 		return fmt.Errorf("%w: `etcdbrctl bucket ensure` gives a bucket a lock where its provider has one; Swift has none, and of files in directories only those that were written with --object-lock-period have one; nothing was made", err)
 	case errors.Is(err, extender.ErrNoPeriod):
-		return fmt.Errorf("%w: --retention-period tells one", err)
+		return fmt.Errorf("%w: --retention-period tells one, and --default-retention-period where buckets may", err)
 	case errors.Is(err, datadir.ErrExists):
 		return fmt.Errorf("%w: --data-dir names another one, --overwrite replaces it", err)
 	case errors.Is(err, datadir.ErrNoRoom):

@@ -63,11 +63,25 @@ func (s *site) namespace(t *testing.T, namespace string) {
 // open makes the Etcd and waits until it is whole. At the end of a journey that went well it is deleted.
 func (s *site) open(t *testing.T, namespace string, spec map[string]any) *shop {
 	t.Helper()
+	p := s.found(t, namespace, spec)
+	p.opens(t)
+	return p
+}
+
+// found makes the Etcd.
+func (s *site) found(t *testing.T, namespace string, spec map[string]any) *shop {
+	t.Helper()
 	p := &shop{site: s, namespace: namespace}
 	p.apply(t, map[string]any{
 		"apiVersion": druidv1alpha1.GroupVersion().String(), "kind": druidv1alpha1.KindEtcd,
 		"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec,
 	})
+	return p
+}
+
+// opens waits until the Etcd is whole.
+func (p *shop) opens(t *testing.T) {
+	t.Helper()
 	p.await(t, "the Etcd is whole", p.whole)
 	t.Cleanup(func() {
 		if !t.Failed() && !p.closed {
@@ -75,7 +89,6 @@ func (s *site) open(t *testing.T, namespace string, spec map[string]any) *shop {
 		}
 	})
 	p.connect(t)
-	return p
 }
 
 // connect makes a client of the Service. The addresses of pods change.

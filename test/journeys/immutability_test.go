@@ -21,11 +21,14 @@ import (
 	"druid.internal/druid/test/stores"
 )
 
+// extension is the name of the task that keeps backups locked while the Etcd main sleeps, and of its CronJob.
+const extension = name + "-hibernation"
+
 // An Etcd whose clients write on sleeps without volumes. Its members, its collector, its extender and its excluder have
 // credentials of their own. Whoever has any of them, or the owner's, does what he can meanwhile, and after that the
 // members wake up from the bucket with every write.
 func immutability(t *testing.T, s *site) {
-	const namespace, task = "immutability", name + "-hibernation"
+	const namespace = "immutability"
 	s.namespace(t, namespace)
 	store := s.bucket(t, namespace, namespace, "shop")
 	store["immutability"] = map[string]any{"retentionType": "bucket"}
@@ -95,7 +98,7 @@ func immutability(t *testing.T, s *site) {
 	if err := s.minio.LockFor(t.Context(), s.minio.Root, namespace, stores.Compliance, 2); err != nil {
 		t.Fatal(err)
 	}
-	p.run(t, task, "extend-now")
+	p.run(t, extension, "extend-now")
 	var after *druidv1alpha1.FinalSnapshot
 	s.await(t, "the status has the later end of the locks", func(ctx context.Context) error {
 		e, err := p.etcd(ctx)
@@ -122,7 +125,7 @@ func immutability(t *testing.T, s *site) {
 		return err
 	})
 	s.await(t, "the extension has gone", func(ctx context.Context) error {
-		for _, gone := range []string{"etcdoperatortasks/" + task, "cronjobs/" + task} {
+		for _, gone := range []string{"etcdoperatortasks/" + extension, "cronjobs/" + extension} {
 			if _, err := s.Kubectl(ctx, "--namespace="+namespace, "get", gone); err == nil || !strings.Contains(err.Error(), string(metav1.StatusReasonNotFound)) {
 				return fmt.Errorf("%s is there: %w", gone, err)
 			}
@@ -135,6 +138,8 @@ func immutability(t *testing.T, s *site) {
 
 	p.backToDeletable(t, store)
 	p.holds(t, p.client)
+
+	s.sleepPastThePeriod(t)
 }
 
 // roles makes Secrets of identities that may do what the documented policies allow, each named after its role.

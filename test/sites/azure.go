@@ -28,8 +28,8 @@ var (
 
 type azure struct{ server *azworm.Server }
 
-func startAzure(ctx context.Context, _ *Fleet) (Site, error) {
-	server, err := azworm.Start(ctx, azworm.ServerOptions{})
+func startAzure(ctx context.Context, f *Fleet) (Site, error) {
+	server, err := azworm.Start(ctx, azworm.ServerOptions{Host: f.Host})
 	if err != nil {
 		return nil, err
 	}

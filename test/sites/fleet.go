@@ -11,6 +11,9 @@ import (
 
 // Fleet starts sites when they are needed, each once. The zero value is ready.
 type Fleet struct {
+	// Host is the IP address that servers listen on; empty: 127.0.0.1.
+	Host string
+
 	mu      sync.Mutex
 	started map[string]*started
 	buckets atomic.Int64

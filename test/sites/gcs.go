@@ -42,8 +42,8 @@ var permissions = map[Who][]string{
 	Impostor:  {}, // an account that was deleted
 }
 
-func startGCS(ctx context.Context, _ *Fleet) (Site, error) {
-	server, err := stores.StartGCS(ctx, stores.GCSOptions{})
+func startGCS(ctx context.Context, f *Fleet) (Site, error) {
+	server, err := stores.StartGCS(ctx, stores.GCSOptions{Host: f.Host})
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ var (
 
 type oss struct{ server *ossfake.Running }
 
-func startOSS(context.Context, *Fleet) (Site, error) {
-	server, err := ossfake.Start(ossfake.Options{})
+func startOSS(_ context.Context, f *Fleet) (Site, error) {
+	server, err := ossfake.Start(ossfake.Options{Host: f.Host})
 	if err != nil {
 		return nil, err
 	}

@@ -137,8 +137,8 @@ type minIO struct {
 	server *stores.MinIO
 }
 
-func startMinIO(ctx context.Context, _ *Fleet) (Site, error) {
-	m, err := stores.StartMinIO(ctx, stores.MinIOOptions{})
+func startMinIO(ctx context.Context, f *Fleet) (Site, error) {
+	m, err := stores.StartMinIO(ctx, stores.MinIOOptions{Host: f.Host})
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +185,8 @@ type ceph struct {
 	policy map[string]bool // buckets that have theirs
 }
 
-func startCeph(ctx context.Context, _ *Fleet) (Site, error) {
-	c, err := stores.StartCeph(ctx, stores.CephOptions{})
+func startCeph(ctx context.Context, f *Fleet) (Site, error) {
+	c, err := stores.StartCeph(ctx, stores.CephOptions{Host: f.Host})
 	if err != nil {
 		return nil, err
 	}

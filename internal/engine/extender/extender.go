@@ -47,9 +47,11 @@ type Request struct {
 	Keep   snapshot.Name
 	Digest snapshot.Digest
 
-	Period    time.Duration // counted from each run; 0: what the bucket gives to what is written into it
-	MaxPeriod time.Duration // never further ahead; 0: immutability.MaxPeriod
-	Verify    Verify        // "": VerifyFirst
+	Period time.Duration // counted from each run; 0: what the bucket gives to what is written into it
+	// DefaultPeriod is the Period where neither that nor the bucket tells one, as Azure's does only to who manages it; 0: none.
+	DefaultPeriod time.Duration
+	MaxPeriod     time.Duration // never further ahead; 0: immutability.MaxPeriod
+	Verify        Verify        // "": VerifyFirst
 	// Release is of a cluster that is awake: nothing is prolonged, and what earlier runs held is released as soon as there
 	// is a newer backup, which is read whole before.
 	Release bool

@@ -640,7 +640,11 @@ func TestAPeriodIsNeededAndLimited(t *testing.T) {
 	if _, err := s.try(s.Memory, never); !errors.Is(err, extender.ErrNoPeriod) {
 		t.Errorf("without a period: %v", err)
 	}
-	r := s.extend(never, func(q *extender.Request) { q.Period, q.MaxPeriod = 1000*day, 10*day })
+	r := s.extend(never, func(q *extender.Request) { q.DefaultPeriod = 3 * day })
+	if !r.Protection.Until.Equal(s.Clock.Now().Add(3 * day)) {
+		t.Errorf("by default: %+v", r)
+	}
+	r = s.extend(never, func(q *extender.Request) { q.Period, q.DefaultPeriod, q.MaxPeriod = 1000*day, 3*day, 10*day })
 	if !r.Protection.Until.Equal(s.Clock.Now().Add(10*day)) || len(r.Warnings) == 0 {
 		t.Errorf("%+v", r)
 	}

@@ -117,6 +117,9 @@ func (x *run) inspect(ctx context.Context) error {
 	if x.policy.Period <= 0 {
 		x.policy.Period = x.bucket.Period
 	}
+	if x.policy.Period <= 0 {
+		x.policy.Period = x.q.DefaultPeriod
+	}
 	if limit := x.limit(); x.policy.Period > limit {
 		x.warn("locks are prolonged by %s, not by %s: that is the limit", immutability.Period(limit), immutability.Period(x.policy.Period))
 	}

@@ -278,6 +278,9 @@ func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout 
 	if !told.ImmutableUntil.IsZero() {
 		at := metav1.NewTime(told.ImmutableUntil.UTC().Truncate(time.Second))
 		t.ProtectedUntil, t.Inferred = &at, told.Inferred
+		if given := told.ImmutableUntil.Sub(told.CreatedOn).Truncate(time.Second); given > 0 && !told.CreatedOn.IsZero() {
+			t.RetentionPeriod = &metav1.Duration{Duration: given}
+		}
 	}
 	t.mode = immutability.Mode(told.Mode)
 	return t, nil

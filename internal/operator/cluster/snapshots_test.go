@@ -74,8 +74,8 @@ func TestALongProofDoesNotSpoilTheSnapshot(t *testing.T) {
 // Stores that tell no dates of objects give none with the upload either, so the answer to either question may be reckoned.
 func TestALockThatIsReckonedIsSoFromTheBeginning(t *testing.T) {
 	for phrase, c := range map[string]struct{ full, latest agentapi.Snapshot }{
-		"told with the full":       {full: agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, ImmutableUntil: testNow, Inferred: true, Digest: "9f86"}},
-		"told when all were asked": {agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, Digest: "9f86"}, agentapi.Snapshot{SnapName: "Full-1", ImmutableUntil: testNow, Inferred: true}},
+		"told with the full":       {full: agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, CreatedOn: testNow.Add(-96 * time.Hour), ImmutableUntil: testNow, Inferred: true, Digest: "9f86"}},
+		"told when all were asked": {agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, Digest: "9f86"}, agentapi.Snapshot{SnapName: "Full-1", CreatedOn: testNow.Add(-96 * time.Hour), ImmutableUntil: testNow, Inferred: true}},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
@@ -96,6 +96,9 @@ func TestALockThatIsReckonedIsSoFromTheBeginning(t *testing.T) {
 		got, err := snapshotBy(t.Context(), client, Snapshot{For: "test", Final: true, Purpose: "u/5"}, time.Minute)
 		if err != nil || got.ProtectedUntil == nil || !got.Inferred || got.Digest != "9f86" {
 			t.Errorf("%s: %+v, %v; want a lock that is inferred, and the digest", phrase, got, err)
+		}
+		if p := got.RetentionPeriod; p == nil || p.Duration != 96*time.Hour {
+			t.Errorf("%s: it is locked for %v, want 96h", phrase, p)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 )
@@ -16,6 +17,8 @@ type ExtensionInput struct {
 	Since time.Time
 	// Keep is the name of a full that is kept whatever is newer, Digest the SHA-256 of it; empty: none, not known.
 	Keep, Digest string
+	// Period is for how long the bucket locked that full, which counts where it does not tell what it gives; 0: not known.
+	Period time.Duration
 	// Release: the Etcd is awake, and its former backup is held.
 	Release bool
 }
@@ -28,6 +31,8 @@ func ExtensionCronJob(in ExtensionInput) *batchv1.CronJob {
 	args := []string{}
 	if period, _ := objectLock(in.Etcd.Spec.Backup.Store); period != "" {
 		args = append(args, "--retention-period="+period) // the bucket has none
+	} else if in.Period > 0 {
+		args = append(args, "--default-retention-period="+duration(&metav1.Duration{Duration: in.Period}, ""))
 	}
 	if in.Keep != "" {
 		args = append(args, "--keep="+in.Keep)

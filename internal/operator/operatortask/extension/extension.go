@@ -8,6 +8,7 @@ package extension
 
 import (
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 
@@ -70,6 +71,7 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	}
 	in := desired.ExtensionInput{TaskInput: p.Input(t, when), Since: t.Created, Release: releases(p.Etcd)}
 	in.Keep, in.Digest = recorded(p.Etcd)
+	in.Period = given(p.Etcd)
 	return desired.ExtensionCronJob(in), nil
 }
 
@@ -84,6 +86,15 @@ func recorded(e *druidv1alpha1.Etcd) (name, digest string) {
 		return "", "" // nothing that a run could be told to keep
 	}
 	return h.FinalSnapshot.Name, h.FinalSnapshot.Digest
+}
+
+// given is for how long the bucket locked the final full; 0: not known.
+func given(e *druidv1alpha1.Etcd) time.Duration {
+	h := e.Status.Hibernation
+	if h == nil || h.EtcdUID != e.UID || h.FinalSnapshot == nil || h.FinalSnapshot.RetentionPeriod == nil {
+		return 0
+	}
+	return h.FinalSnapshot.RetentionPeriod.Duration
 }
 
 // releases: members make backups again, and what was held for the time of sleep is to be released when a newer one is there.

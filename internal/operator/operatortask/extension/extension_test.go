@@ -58,6 +58,12 @@ func TestTheRecordedFullIsKeptWhileTheClusterSleeps(t *testing.T) {
 	} {
 		e := &druidv1alpha1.Etcd{}
 		e.UID, e.Status.Hibernation = "uid", c.status
+		if c.status != nil && c.status.FinalSnapshot != nil {
+			c.status.FinalSnapshot.RetentionPeriod = &metav1.Duration{Duration: 96 * time.Hour}
+			if got, ours := given(e), c.status.EtcdUID == e.UID; (got == 96*time.Hour) != ours {
+				t.Errorf("%s: the bucket gave %s", phrase, got)
+			}
+		}
 		got, of := recorded(e)
 		if got != c.want || (of == digest) != (c.want != "") {
 			t.Errorf("%s: %q with the digest %q, want %q", phrase, got, of, c.want)
