@@ -6,11 +6,13 @@ package writers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"druid.internal/druid/test/ledger"
@@ -137,4 +139,25 @@ func (w *Writers) EverAcknowledged() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.acked
+}
+
+// watchFor is how long a watch may take to tell anything.
+const watchFor = 30 * time.Second
+
+// ListsAnew says whether a client that watches from an old revision is told that it is too old; it gets events
+// otherwise. An error says that neither was so, as when there is no leader.
+func ListsAnew(ctx context.Context, w clientv3.Watcher, rev int64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, watchFor)
+	defer cancel()
+	for r := range w.Watch(clientv3.WithRequireLeader(ctx), Prefix, clientv3.WithPrefix(), clientv3.WithRev(rev)) {
+		switch err := r.Err(); {
+		case errors.Is(err, rpctypes.ErrCompacted):
+			return true, nil
+		case err != nil:
+			return false, err
+		case len(r.Events) > 0:
+			return false, nil
+		}
+	}
+	return false, errors.New("the watch hangs")
 }

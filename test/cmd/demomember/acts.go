@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"druid.internal/druid/examples/policies"
@@ -368,24 +367,13 @@ func (d *demo) comeBack() (string, error) {
 
 // relists is nil if a client that watches from an old revision is told that it is too old.
 func (d *demo) relists(rev int64) error {
-	events := false
-	err := d.cluster.Await(d.ctx, fmt.Sprintf("who watches from revision %d is told to list anew", rev), func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		for r := range d.client.Watch(clientv3.WithRequireLeader(ctx), writers.Prefix, clientv3.WithPrefix(), clientv3.WithRev(rev)) {
-			if err := r.Err(); errors.Is(err, rpctypes.ErrCompacted) {
-				return nil
-			} else if err != nil { // a member may lose its leader once more
-				return err
-			}
-			if events = len(r.Events) > 0; events {
-				return nil
-			}
-		}
-		return errors.New("the watch hangs")
+	anew := false
+	err := d.cluster.Await(d.ctx, fmt.Sprintf("who watches from revision %d is told to list anew", rev), func(ctx context.Context) (err error) {
+		anew, err = writers.ListsAnew(ctx, d.client, rev)
+		return err
 	})
-	if events {
-		return fmt.Errorf("a watch from revision %d gets events instead of the order to list anew", rev)
+	if err == nil && !anew {
+		err = fmt.Errorf("a watch from revision %d gets events instead of the order to list anew", rev)
 	}
 	return err
 }
