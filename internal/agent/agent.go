@@ -51,7 +51,7 @@ type Source = backup.Source
 type sidecar struct {
 	Options
 	templates *templates
-	outside   *outside
+	followed  *followed
 	registry  *prometheus.Registry
 	metrics   *metrics.Catalogue
 	board     *status.Board
@@ -111,7 +111,7 @@ func (s *sidecar) setUp() (tasks []task, err error) {
 	}
 	s.board = status.New(s.Member, time.Now, s.Log)
 	s.board.Update(func(m *agentapi.Member) { m.PeerTLSEnabled = t.SecurePeers(s.Member) })
-	s.outside = openOutside(s.ConfigFile, s.Config.ExistingCluster, s.Log)
+	s.followed = follow(s.ConfigFile, s.Config, s.Log)
 	if err := s.connect(t); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (s *sidecar) connect(t *memberconf.Template) (err error) {
 	if s.own, err = member.New(s.endpoints(c.Etcd.Endpoints)); err != nil {
 		return err
 	}
-	s.etcd = &connection{config: s.endpoints, local: c.Etcd.Endpoints[0], more: c.Etcd.ServiceEndpoints, outside: s.outside}
+	s.etcd = &connection{config: s.endpoints, local: c.Etcd.Endpoints[0], more: c.Etcd.ServiceEndpoints, outside: s.followed}
 	if err := s.etcd.follow(t); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *sidecar) connect(t *memberconf.Template) (err error) {
 	if s.calls, err = agentapi.NewClient(scheme+"://127.0.0.1:"+strconv.Itoa(c.Server.Port), agentapi.ClientOptions{Credentials: credentials, Log: s.Log}); err != nil {
 		return err
 	}
-	s.asker = neighbours.New(neighbours.Options{Sidecar: s.calls, TLS: c.Server.CertFile != "", Port: c.Server.Port, Etcd: s.endpoints(nil), Outside: s.outside.endpoints})
+	s.asker = neighbours.New(neighbours.Options{Sidecar: s.calls, TLS: c.Server.CertFile != "", Port: c.Server.Port, Etcd: s.endpoints(nil), Outside: s.followed.endpoints})
 	client, err := auth.NewClient(credentials, s.Log)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -68,7 +69,7 @@ func (s *sidecar) initializer() {
 	s.data = condemnable(initialize.DirectoryOf(dir, s.Guard, time.Now), dir, s.refuted)
 	o := initialize.Options{
 		Name: s.Member, Template: func() (*memberconf.Template, error) { return memberconf.Load(s.Options.Template) },
-		Directory: s.data, Journals: initialize.FileJournal(dir), Others: s.asker, Board: s.board, Log: s.Log, Outside: s.outside.facts,
+		Directory: s.data, Journals: initialize.FileJournal(dir), Others: s.asker, Board: s.board, Log: s.Log, Outside: s.followed.facts,
 		Validated: s.metrics.Validated, LearnerAdded: s.metrics.LearnerAdded,
 	}
 	if s.Store.Open != nil {
@@ -95,9 +96,24 @@ func (s *sidecar) bucket(ctx context.Context, dir string, data datadir.Inspectio
 	case err != nil:
 		return initialize.Backup{}, err
 	case f.Empty:
-		return initialize.Backup{State: initialize.BackupNone}, nil
+		return short(initialize.Backup{State: initialize.BackupNone}, s.followed.least()), nil
 	}
-	return backupOf(f), nil
+	return short(backupOf(f), s.followed.least()), nil
+}
+
+// short has backups that do not reach what they are known to have held count as such that cannot be restored:
+// something was deleted, left out or damaged, and to begin from what is left would be a loss that nobody is told of.
+func short(b initialize.Backup, least snapshot.Revision) initialize.Backup {
+	if b.Broken != "" || b.Latest >= least {
+		return b
+	}
+	ends := fmt.Sprintf("what can be restored ends at revision %d", b.Latest)
+	if b.State == initialize.BackupNone {
+		ends, b.Relation = "nothing is left of them", initialize.RelationUnknown
+	}
+	b.State, b.Latest = initialize.BackupExists, 0
+	b.Broken = fmt.Sprintf("they held revision %d (restorationConfig.atLeastRevision), and %s; to accept that, leave it out of the configuration (of an Etcd: set spec.hibernation.allowUnprotected)", least, ends)
+	return b
 }
 
 // backupOf is what decisions need of what a bucket tells. Latest is not Newest: nothing may be
@@ -184,7 +200,7 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 		policy.MaxBackups = c.Snapshotter.MaxBackups
 	}
 	o := backup.Config{
-		Local: backup.LocalOf(s.own, local), Voters: backup.VotersOf(s.own, s.outside.has), Store: s.Store, Prefix: c.Store.Prefix, Snapshots: snapshots,
+		Local: backup.LocalOf(s.own, local), Voters: backup.VotersOf(s.own, s.followed.has), Store: s.Store, Prefix: c.Store.Prefix, Snapshots: snapshots,
 		Policy: policy, CollectEvery: c.Snapshotter.GarbageCollectionPeriod.D(), VerifyEvery: c.Snapshotter.VerificationPeriod.D(), LookTimeout: c.LeaderElection.EtcdConnectionTimeout.D(),
 		ScratchDir: c.Store.TempDir, ReplayMemory: int64(c.Restoration.MemoryLimit), Update: s.board.Update, Metrics: s.metrics, Log: s.Log,
 	}
@@ -205,7 +221,7 @@ func packing(on bool, policy string) snapshot.Compression {
 // server is the HTTP interface.
 func (s *sidecar) server() (*serve.Server, error) {
 	c := s.Config.Server
-	where := whereabouts{etcd: s.status, list: s.own.Members, base: s.asker.Base, outside: s.outside.has}
+	where := whereabouts{etcd: s.status, list: s.own.Members, base: s.asker.Base, outside: s.followed.has}
 	h := serve.Handlers{
 		InitStart:       func(mode agentapi.ValidationMode) error { s.machine.Start(mode); return nil },
 		InitAcknowledge: func() error { s.machine.Acknowledge(); return nil },
@@ -293,7 +309,7 @@ func (s *sidecar) changed(ctx context.Context) error {
 
 // outsideChanged follows the cluster outside.
 func (s *sidecar) outsideChanged(ctx context.Context) error {
-	return s.outside.run(ctx, func() { s.follow(s.templates.get()) })
+	return s.followed.run(ctx, func() { s.follow(s.templates.get()) })
 }
 
 func (s *sidecar) follow(t *memberconf.Template) {

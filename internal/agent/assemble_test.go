@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,35 @@ func TestWhatTheBucketTellsReachesTheDecision(t *testing.T) {
 	} {
 		if diff := cmp.Diff(c.want, backupOf(c.facts)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+// Whoever knows what the backups held is not given less, and does not begin with nothing.
+func TestBackupsThatLackWhatTheyHeldCannotBeRestored(t *testing.T) {
+	exists := initialize.Backup{State: initialize.BackupExists, Latest: 8, Uploaded: 8, Relation: initialize.RelationSame}
+	none := initialize.Backup{State: initialize.BackupNone}
+	for name, c := range map[string]struct {
+		told  initialize.Backup
+		least snapshot.Revision
+		says  string // empty: it is what it was
+	}{
+		"all of it":           {exists, 8, ""},
+		"more":                {exists, 5, ""},
+		"nobody knows":        {exists, 0, ""},
+		"none, nobody knows":  {none, 0, ""},
+		"less":                {exists, 9, "they held revision 9 (restorationConfig.atLeastRevision), and what can be restored ends at revision 8"},
+		"none":                {none, 9, "they held revision 9 (restorationConfig.atLeastRevision), and nothing is left of them"},
+		"broken all the same": {initialize.Backup{State: initialize.BackupExists, Broken: "a hole"}, 9, "a hole"},
+	} {
+		got := short(c.told, c.least)
+		switch {
+		case c.says == "":
+			if diff := cmp.Diff(c.told, got); diff != "" {
+				t.Errorf("%s: (-want +got)\n%s", name, diff)
+			}
+		case got.State != initialize.BackupExists || got.Latest != 0 || got.Uploaded != c.told.Uploaded || !strings.Contains(got.Broken, c.says):
+			t.Errorf("%s: %+v, want %q", name, got, c.says)
 		}
 	}
 }

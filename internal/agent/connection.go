@@ -20,7 +20,7 @@ type connection struct {
 	more   []string // endpoints of a service in front of the cluster
 	// outside is the cluster that the members join. As long as the own member is a learner, which
 	// answers nothing about the cluster, it may be all that can be asked.
-	outside *outside
+	outside *followed
 
 	mu      sync.Mutex
 	cluster *member.Cluster

@@ -21,7 +21,7 @@ func (s *sidecar) upkeepers() (tasks []task, err error) {
 		for _, p := range s.templates.get().Wanted() {
 			w = append(w, upkeep.Wanted{Name: p.Name, PeerURLs: p.PeerURLs})
 		}
-		for _, m := range s.outside.get().Members {
+		for _, m := range s.followed.outside().Members {
 			w = append(w, upkeep.Wanted{Name: m.Name, PeerURLs: m.PeerURLs, Outside: true})
 		}
 		return w, nil
@@ -35,7 +35,7 @@ func (s *sidecar) upkeepers() (tasks []task, err error) {
 	}
 	s.defragmenter, err = upkeep.NewDefragmenter(s.etcd, upkeep.DefragOptions{
 		Schedule: c.Defragmentation.Schedule, NoSchedule: c.Defragmentation.Schedule == "", Thresholds: &thresholds,
-		Quota: quota, Timeout: c.Etcd.DefragTimeout.D(), Spare: s.outside.has, Common: common,
+		Quota: quota, Timeout: c.Etcd.DefragTimeout.D(), Spare: s.followed.has, Common: common,
 		Result: func(p member.Peer, d agentapi.Defragmentation) {
 			if p.Name == s.Member {
 				s.board.Update(func(m *agentapi.Member) { m.LastDefragmentation = &d })

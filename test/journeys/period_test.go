@@ -72,12 +72,14 @@ func (s *site) sleepPastThePeriod(t *testing.T) {
 		}
 	}
 	for _, e := range all {
-		if e.kept {
-			e.patch(t, `{replicas: 1}`)
+		if !e.kept {
+			e.destroyed(t)
 		}
+		e.patch(t, `{replicas: 1}`)
 	}
 	for _, e := range all {
 		if !e.kept {
+			e.refuses(t)
 			continue
 		}
 		if e.release {
@@ -177,6 +179,38 @@ func (e *sleeper) asleep(t *testing.T) {
 	if err := e.deleted(t); err == nil {
 		t.Fatalf("%s can be deleted at once, so that nothing locks", e.full)
 	}
+}
+
+// destroyed deletes everything in the bucket that the store lets go.
+func (e *sleeper) destroyed(t *testing.T) {
+	t.Helper()
+	versions, err := e.raw.Versions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range versions {
+		if err := e.raw.Delete(t.Context(), v); err != nil {
+			t.Errorf("%s: %s is still locked: %v", e.namespace, v.Key, err)
+		}
+	}
+}
+
+// refuses waits until the member says that it does not begin with nothing, and has it begin so.
+func (e *sleeper) refuses(t *testing.T) {
+	t.Helper()
+	e.await(t, e.namespace+" does not begin empty", func(ctx context.Context) error {
+		var m druidv1alpha1.EtcdMember
+		if err := e.read(ctx, "etcdmembers", name+"-0", &m); err != nil {
+			return err
+		}
+		if told := fmt.Sprintf("%+v", m.Status); !strings.Contains(told, "nothing is left of them") {
+			return fmt.Errorf("its member tells %s", told)
+		}
+		return nil
+	})
+	t.Log(e.kubectl(t, "--namespace="+e.namespace, "get", "etcdmember", name+"-0", "-o=jsonpath={.status.state} {.status.reason}: {.status.message}"))
+	e.patch(t, `{hibernation: {allowUnprotected: true}}`)
+	e.await(t, e.namespace+" begins with nothing, as it was told to", e.whole)
 }
 
 // deleted deletes every version of the final full snapshot that the store lets go, as the owner of the bucket.

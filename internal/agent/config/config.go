@@ -171,6 +171,9 @@ type Restoration struct {
 	EmbeddedEtcdQuotaBytes   Bytes    `json:"embeddedEtcdQuotaBytes"`
 	AutoCompactionMode       string   `json:"autoCompactionMode"`
 	AutoCompactionRetention  string   `json:"autoCompactionRetention"`
+	// AtLeastRevision is what the backups held when they were looked at last: a member without data begins neither from backups that
+	// do not reach it nor without any. It is read again when the file changes. 0: whatever there is.
+	AtLeastRevision int64 `json:"atLeastRevision"`
 	// MemoryLimit bounds, in bytes, what a restore keeps in memory; 0: 128 MiB.
 	MemoryLimit Bytes `json:"memoryLimit"`
 }

@@ -178,6 +178,9 @@ func (c Config) checkRest() error {
 			return err
 		}
 	}
+	if c.Restoration.AtLeastRevision < 0 {
+		return fmt.Errorf("restorationConfig.atLeastRevision must be a revision, or 0 for any, it is %d", c.Restoration.AtLeastRevision)
+	}
 	if c.Restoration.MaxFetchers < 1 {
 		return errors.New("restorationConfig.maxFetchers must be above 0")
 	}

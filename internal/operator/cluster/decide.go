@@ -310,6 +310,7 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 		TakeOver: e.TakesOverBackups(), HostPath: s.HostPath, Token: o.NewToken, ClaimTemplate: o.keptTemplate(e),
 		Original:                       o.foreign() || o.originals(),
 		Closed:                         p.Sleep.Closed,
+		AtLeast:                        atLeast(o.Etcd, p.Hibernation),
 		DisableServiceAccountAutomount: s.DisableAutomount,
 	}
 	in.Images, p.images = imagesFor(e, s.Images)

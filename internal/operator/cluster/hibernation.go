@@ -68,6 +68,19 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	return f
 }
 
+// atLeast is the revision up to which the backups held everything when the cluster fell asleep, by the name of the final snapshot;
+// 0: not known, or less is accepted.
+func atLeast(e *druidv1alpha1.Etcd, r *druidv1alpha1.HibernationStatus) int64 {
+	if r == nil || r.EtcdUID != e.UID || r.FinalSnapshot == nil || r.FinalSnapshot.Store != storeOf(e) || e.AllowsUnprotectedHibernation() {
+		return 0
+	}
+	n, err := snapshot.ParseName(r.FinalSnapshot.Name)
+	if err != nil {
+		return 0
+	}
+	return int64(n.Last)
+}
+
 // lockMode is the least that a lock must be. Only with the type object does the specification say how strong one is; what the
 // bucket gives is the choice of whoever made it.
 func lockMode(e *druidv1alpha1.Etcd) immutability.Mode {

@@ -486,6 +486,35 @@ func TestWhatIsToldOfASleepingBackupIsLookedAt(t *testing.T) {
 	}
 }
 
+// A cluster that fell asleep is not to wake up with less, and be it empty, without anybody being told.
+func TestMembersDoNotBeginWithLessThanTheFinalSnapshot(t *testing.T) {
+	named := func(h *druidv1alpha1.HibernationStatus) {
+		h.FinalSnapshot.Name = "Full-00000000-00001000-1764000000.zst.final"
+	}
+	for phrase, c := range map[string]struct {
+		seen []func(*Observed)
+		want int64
+	}{
+		"asleep":             {[]func(*Observed){wants(0), locks, recorded(2, named), gone}, 1000},
+		"woken":              {[]func(*Observed){wants(0), recorded(2, named), gone, asked, wants(3)}, 1000},
+		"waking up":          {[]func(*Observed){locks, asked, recorded(2, named, awake)}, 1000},
+		"never asleep":       {nil, 0},
+		"of a former Etcd":   {[]func(*Observed){wants(0), recorded(2, named, func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "before" })}, 0},
+		"without a snapshot": {[]func(*Observed){locks, asked, recorded(2, named, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil })}, 0},
+		"of another store":   {[]func(*Observed){locks, asked, recorded(2, named, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Store = "elsewhere" })}, 0},
+		"no name of a full":  {[]func(*Observed){locks, asked, recorded(2, named, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Name = "Full" })}, 0},
+		"less is accepted": {[]func(*Observed){locks, asked, recorded(2, named, awake), func(o *Observed) {
+			o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: ptr(true)}
+		}}, 0},
+	} {
+		o := running(t, 3, c.seen...)
+		p := mustDecide(t, o, testSettings)
+		if got := input(o, testSettings, &p).AtLeast; got != c.want {
+			t.Errorf("%s: revision %d, want %d", phrase, got, c.want)
+		}
+	}
+}
+
 // Only with the type object does the specification say how strong a lock is to be.
 func TestALockThatIsWeakerThanAskedForIsNone(t *testing.T) {
 	of := func(kind druidv1alpha1.RetentionType, mode *druidv1alpha1.RetentionMode) func(*Observed) {

@@ -46,6 +46,8 @@ type Input struct {
 	Original bool
 	// Closed: clients are not to reach the members any more; sidecars are.
 	Closed bool
+	// AtLeast is a revision that the backups held when the cluster fell asleep: members do not begin with less. 0: not known.
+	AtLeast int64
 	// DisableServiceAccountAutomount of the ServiceAccount. The members' pods do not use it in any
 	// case: only the sidecar has a token, which is mounted by name.
 	DisableServiceAccountAutomount bool

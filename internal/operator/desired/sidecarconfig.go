@@ -17,7 +17,7 @@ func sidecarConfig(in Input) map[string]any {
 		"serverConfig":         serverConfig(e),
 		"etcdConnectionConfig": connectionConfig(e),
 		"etcdWrapperConfig":    map[string]any{"port": wrapperPort(e)},
-		"restorationConfig":    map[string]any{"tempSnapshotsDir": dataVolume + "/restoration.temp"},
+		"restorationConfig":    restorationConfig(in),
 		"healthConfig": map[string]any{
 			"memberLeaseRenewalEnabled": true,
 			"heartbeatDuration":         duration(e.Spec.Etcd.HeartbeatDuration, "10s"),
@@ -40,6 +40,17 @@ func sidecarConfig(in Input) map[string]any {
 		conf["snapstoreConfig"] = storeConfig(e, b.Store)
 		conf["snapshotterConfig"] = snapshotterConfig(in)
 		conf["compressionConfig"] = compressionConfig(b.Compression)
+	}
+	return conf
+}
+
+// atLeastRevision is the key, in the configuration of restores, of what the backups must have. The sidecars follow it while they run.
+const atLeastRevision = "atLeastRevision"
+
+func restorationConfig(in Input) map[string]any {
+	conf := map[string]any{"tempSnapshotsDir": dataVolume + "/restoration.temp"}
+	if in.AtLeast > 0 {
+		conf[atLeastRevision] = in.AtLeast
 	}
 	return conf
 }

@@ -11,20 +11,22 @@ import (
 	"druid.internal/druid/internal/agent/config"
 	"druid.internal/druid/internal/agent/initialize"
 	"druid.internal/druid/internal/agent/memberconf"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/member"
 )
 
-// outside is the cluster outside that the members join. It is followed in the sidecar's configuration
-// file, so that no etcd is restarted when the last of its members has gone.
-type outside struct {
+// followed is what the sidecar follows in its configuration file while it runs: the cluster outside that the members join,
+// so that no etcd is restarted when the last of its members has gone, and what a backup must reach to be restored,
+// so that a member that waits for somebody to accept less goes on.
+type followed struct {
 	path    string // empty: it does not change
 	log     *slog.Logger
 	content []byte
-	current atomic.Pointer[config.ExistingCluster]
+	current atomic.Pointer[config.Config]
 }
 
-func openOutside(path string, first config.ExistingCluster, log *slog.Logger) *outside {
-	o := &outside{path: path, log: log}
+func follow(path string, first config.Config, log *slog.Logger) *followed {
+	o := &followed{path: path, log: log}
 	o.current.Store(&first)
 	if path != "" {
 		o.content, _ = os.ReadFile(path) // it was read a moment ago; if not, that is a change
@@ -32,15 +34,20 @@ func openOutside(path string, first config.ExistingCluster, log *slog.Logger) *o
 	return o
 }
 
-// get is the cluster as it could be read last.
-func (o *outside) get() config.ExistingCluster { return *o.current.Load() }
+// outside is the cluster outside as it could be read last.
+func (o *followed) outside() config.ExistingCluster { return o.current.Load().ExistingCluster }
+
+// least is the revision that a backup must reach to be restored; 0: any.
+func (o *followed) least() snapshot.Revision {
+	return snapshot.Revision(o.current.Load().Restoration.AtLeastRevision)
+}
 
 // endpoints are its client URLs.
-func (o *outside) endpoints() []string { return o.get().Endpoints }
+func (o *followed) endpoints() []string { return o.outside().Endpoints }
 
 // facts are what initialization is told; nil: there is no such cluster.
-func (o *outside) facts() *initialize.Outside {
-	c := o.get()
+func (o *followed) facts() *initialize.Outside {
+	c := o.outside()
 	if !c.Some() {
 		return nil
 	}
@@ -52,15 +59,15 @@ func (o *outside) facts() *initialize.Outside {
 }
 
 // has says whether a listed member is one of its.
-func (o *outside) has(p member.Peer) bool {
-	return slices.ContainsFunc(o.get().Members, func(m config.ExistingMember) bool {
+func (o *followed) has(p member.Peer) bool {
+	return slices.ContainsFunc(o.outside().Members, func(m config.ExistingMember) bool {
 		return p.Name != "" && p.Name == m.Name || slices.ContainsFunc(p.PeerURLs, func(u string) bool { return slices.Contains(m.PeerURLs, u) })
 	})
 }
 
 // run calls changed whenever the file names another cluster, or none any more, until ctx ends. A file
 // that cannot be used leaves the former cluster in use, and is told.
-func (o *outside) run(ctx context.Context, changed func()) error {
+func (o *followed) run(ctx context.Context, changed func()) error {
 	if o.path == "" {
 		return nil
 	}
@@ -79,7 +86,7 @@ func (o *outside) run(ctx context.Context, changed func()) error {
 }
 
 // look says whether the file names another cluster than before.
-func (o *outside) look() bool {
+func (o *followed) look() bool {
 	b, err := os.ReadFile(o.path)
 	if err != nil || string(b) == string(o.content) {
 		return false // Kubernetes replaces it by a rename: it is back in a moment
@@ -90,13 +97,14 @@ func (o *outside) look() bool {
 		err = next.ExistingCluster.Check()
 	}
 	if err != nil {
-		o.log.Error("the configuration file has changed and cannot be used; the cluster outside stays what it was", "file", o.path, "error", err)
+		o.log.Error("the configuration file has changed and cannot be used; what is followed in it stays what it was", "file", o.path, "error", err)
 		return false
 	}
-	if before := o.get(); same(before, next.ExistingCluster) {
+	before := o.outside()
+	o.current.Store(&next)
+	if same(before, next.ExistingCluster) {
 		return false
 	}
-	o.current.Store(&next.ExistingCluster)
 	if next.ExistingCluster.Some() {
 		o.log.Info("another cluster outside is to be joined", "endpoints", next.ExistingCluster.Endpoints)
 	} else {

@@ -23,7 +23,7 @@ func TestTheClusterOutsideIsFollowedInTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := openOutside(path, c.ExistingCluster, slog.New(slog.DiscardHandler))
+	o := follow(path, c, slog.New(slog.DiscardHandler))
 	for _, step := range []struct {
 		what, content string
 		changed, some bool
@@ -35,13 +35,20 @@ func TestTheClusterOutsideIsFollowedInTheFile(t *testing.T) {
 		{"it is named no more", "owner: x\n", true, false},
 		{"still not", "owner: y\n", false, false},
 	} {
-		write(step.content)
+		write(step.content + "restorationConfig: {atLeastRevision: 9}\n")
 		if got := o.look(); got != step.changed {
 			t.Errorf("%s: changed is %t", step.what, got)
 		}
 		if got := o.facts() != nil; got != step.some || o.has(member.Peer{Name: "old-0"}) != step.some || (len(o.endpoints()) > 0) != step.some {
 			t.Errorf("%s: there is one is %t", step.what, got)
 		}
+	}
+	if got := o.least(); got != 9 {
+		t.Errorf("the backups must reach revision %d", got)
+	}
+	write("restorationConfig: {}\n")
+	if o.look() || o.least() != 0 {
+		t.Errorf("the backups must still reach revision %d, or another cluster is told of", o.least())
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -52,7 +59,7 @@ func TestTheClusterOutsideIsFollowedInTheFile(t *testing.T) {
 }
 
 func TestMembersOutsideAreKnownByNameOrURL(t *testing.T) {
-	o := openOutside("", config.ExistingCluster{Members: []config.ExistingMember{{Name: "old-0", PeerURLs: []string{"http://old:2380"}}}, Endpoints: []string{"http://old:2379"}}, nil)
+	o := follow("", config.Config{ExistingCluster: config.ExistingCluster{Members: []config.ExistingMember{{Name: "old-0", PeerURLs: []string{"http://old:2380"}}}, Endpoints: []string{"http://old:2379"}}}, nil)
 	for name, c := range map[string]struct {
 		peer member.Peer
 		want bool
