@@ -208,7 +208,7 @@ func (e *sleeper) refuses(t *testing.T) {
 		}
 		return nil
 	})
-	t.Log(e.kubectl(t, "--namespace="+e.namespace, "get", "etcdmember", name+"-0", "-o=jsonpath={.status.state} {.status.reason}: {.status.message}"))
+	t.Log(e.kubectl(t, "--namespace="+e.namespace, "get", "etcdmember", name+"-0", "-o=jsonpath={.status.transitions[-1:].reason}: {.status.transitions[-1:].message}"))
 	e.patch(t, `{hibernation: {allowUnprotected: true}}`)
 	e.await(t, e.namespace+" begins with nothing, as it was told to", e.whole)
 }
