@@ -141,7 +141,7 @@ func (w *town) days() (steps []string) {
 	}
 	w.wants(false)
 	w.until("it does not fall asleep", asleep)
-	for range 3 * 24 / 2 {
+	for end := w.now.Add(3 * 24 * time.Hour); !w.f.Wanted && w.now.Before(end); {
 		w.pass(2 * time.Hour)
 		w.look()
 	}
