@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,6 +19,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -39,6 +43,9 @@ type road struct {
 	brief bool // the operator dies after each step
 	dead  bool
 	judge func(step, body string) // before a step takes effect
+
+	turns  *fault // a step that is refused, again as often as is said, or nil
+	refuse int    // how often it still is
 
 	underWay int // steps that take effect, and of which a dead operator is not told
 }
@@ -129,6 +136,43 @@ func (r *road) begin(f *fault) {
 	r.steps, r.end, r.dead = nil, f, false
 }
 
+// turn counts the steps anew. The one at the fault is refused, and so are as many more of its name as make it so many times.
+func (r *road) turn(f *fault, times int) {
+	r.begin(nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turns, r.refuse = f, times
+}
+
+// left is how often a step is still to be refused.
+func (r *road) left() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refuse
+}
+
+// turnsAway says whether a step is refused: it takes no effect, and the operator is told.
+func (r *road) turnsAway(step string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turns == nil || r.refuse == 0 || r.turns.step != step || r.times(step)+1 < r.turns.nth {
+		return false
+	}
+	r.steps = append(r.steps, step)
+	r.refuse--
+	return true
+}
+
+// times is how often a step was begun. The caller holds the lock.
+func (r *road) times(step string) (n int) {
+	for _, s := range r.steps {
+		if s == step {
+			n++
+		}
+	}
+	return n
+}
+
 // revive lets another operator through, which does not die at a fault.
 func (r *road) revive() {
 	r.mu.Lock()
@@ -183,12 +227,7 @@ func (r *road) enter(step, body string) (goes, answered bool) {
 	if r.dead {
 		return false, false
 	}
-	nth := 1
-	for _, s := range r.steps {
-		if s == step {
-			nth++
-		}
-	}
+	nth := r.times(step) + 1
 	r.steps = append(r.steps, step)
 	goes, answered = true, true
 	switch {
@@ -247,6 +286,10 @@ func (g *gate) handler(api http.Handler) http.Handler {
 			api.ServeHTTP(out, r) // it is no step: nothing depends on it
 			return
 		}
+		if road.turnsAway(step) {
+			conflict(out, r.URL.Path)
+			return
+		}
 		goes, answered := road.enter(step, string(body))
 		switch {
 		case !goes:
@@ -265,6 +308,22 @@ func (g *gate) handler(api http.Handler) http.Handler {
 		}
 		api.ServeHTTP(out, r)
 	})
+}
+
+// conflict answers as an API server in which somebody else was faster.
+func conflict(out http.ResponseWriter, path string) {
+	_, what := place(path)
+	resource, name, _ := strings.Cut(what, "/")
+	var group string
+	if parts := strings.Split(strings.Trim(path, "/"), "/"); parts[0] == "apis" {
+		group = parts[1]
+	}
+	err := apierrors.NewConflict(schema.GroupResource{Group: group, Resource: resource}, name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	status := err.Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	out.Header().Set("Content-Type", "application/json")
+	out.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(out).Encode(status)
 }
 
 // place is where a path leads: a namespace, and what is in it, as "pods/main-0" or "etcds/main/status".

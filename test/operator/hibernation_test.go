@@ -61,14 +61,14 @@ func TestADamagedFinalSnapshotKeepsTheMembersGoing(t *testing.T) {
 	s.apply(t, l.etcdIn("shop", "grows", 3))
 	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", ""))
 	w.mu.Lock()
-	w.corrupt = "Full-1"
+	w.corrupt = 1
 	w.mu.Unlock()
 
 	s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
 		replicas(0)(o)
 		spec(map[string]any{"retentionType": "bucket"}, "backup", "store", "immutability")(o)
 	})
-	p.await(t, s.condition("shop", "main", "Hibernated", "False", "FinalSnapshotFailed", "Full-1 is damaged"))
+	p.await(t, s.condition("shop", "main", "Hibernated", "False", "FinalSnapshotFailed", "is damaged"))
 	set, err := s.Client.AppsV1().StatefulSets("shop").Get(t.Context(), "main", metav1.GetOptions{})
 	if err != nil || *set.Spec.Replicas != 3 {
 		t.Fatalf("%d pods are wanted, want 3 (%v)", *set.Spec.Replicas, err)
@@ -78,8 +78,12 @@ func TestADamagedFinalSnapshotKeepsTheMembersGoing(t *testing.T) {
 		t.Errorf("clients find the ports %v (%v)", service.Spec.Ports, err)
 	}
 
-	p.await(t, s.condition("shop", "main", "Hibernated", "True", "Hibernated", "Full-2"))
-	p.await(t, s.condition("shop", "main", "HibernationBackupProtected", "True", "FinalSnapshotProtected", "Full-2 is locked until"))
+	p.await(t, s.condition("shop", "main", "Hibernated", "True", "Hibernated", ""))
+	w.mu.Lock()
+	second := w.newest().SnapName
+	w.mu.Unlock()
+	p.await(t, s.condition("shop", "main", "Hibernated", "True", "Hibernated", second))
+	p.await(t, s.condition("shop", "main", "HibernationBackupProtected", "True", "FinalSnapshotProtected", second+" is locked until"))
 	p.await(t, s.worked("EtcdOperatorTask", "shop", "main-hibernation", "InProgress", "the CronJob main-hibernation runs at 0 0 * * *"))
 
 	s.change(t, "Etcd", "shop", "main", replicas(3))

@@ -467,7 +467,7 @@ func (l *land) report(ctx context.Context, w *town, v *view) {
 		if _, err := members.Patch(ctx, at.Name, types.MergePatchType, text, metav1.PatchOptions{}, "status"); err != nil {
 			continue
 		}
-		lease := fmt.Appendf(nil, `{"spec":{"holderIdentity":%q,"renewTime":%q}}`, holder, time.Now().UTC().Format(metav1.RFC3339Micro))
+		lease := fmt.Appendf(nil, `{"spec":{"holderIdentity":%q,"renewTime":%q}}`, holder, w.clock().UTC().Format(metav1.RFC3339Micro))
 		if _, err := l.s.Client.CoordinationV1().Leases(at.Namespace).Patch(ctx, v.etcd.MemberLeaseName(n), types.MergePatchType, lease, metav1.PatchOptions{}); err == nil {
 			w.told[m.Name] = key
 		}

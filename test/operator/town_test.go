@@ -15,6 +15,8 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/agentapi/httpserver"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/operator/desired"
 )
 
@@ -40,7 +42,8 @@ type town struct {
 	readOnly types.UID
 	road     *road               // nil, or what calls of an operator come by
 	fulls    []agentapi.Snapshot // that were taken
-	corrupt  string              // the full of that name cannot be restored
+	corrupt  int                 // so many of the first of them cannot be restored
+	ahead    time.Duration       // is the clock of the node that all members are on
 	hold     chan struct{}       // nil, or what snapshots wait for to be closed
 	told     map[string]string
 	made     map[types.UID]bool // of which claims there is a volume
@@ -149,6 +152,9 @@ func (w *town) live() {
 		}
 		return
 	}
+	if !w.awake && !sleeps {
+		w.anotherLife()
+	}
 	w.awake = !sleeps
 	if w.linked = w.linked || w.open(); w.writes() {
 		w.revision++
@@ -202,7 +208,16 @@ func (w *town) restore(listed int, tls bool) {
 		w.noteLocked("the cluster begins anew with revision %d, and clients were told %d", newest.LastRevision, w.revision)
 	}
 	w.members = map[int]*citizen{}
-	w.begin(listed, tls)
+	if w.begin(listed, tls); w.awake {
+		w.anotherLife()
+	}
+}
+
+// anotherLife: the backup leader begins, and takes a full if the newest is a final one.
+func (w *town) anotherLife() {
+	if w.newest().IsFinal {
+		w.full(false)
+	}
 }
 
 // begin begins a cluster when everybody who is listed is there.
@@ -271,7 +286,8 @@ func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
 		role, sub = druidv1alpha1.EtcdRoleLeader, druidv1alpha1.MemberLeader
 	}
 	s := druidv1alpha1.MemberReport{ID: &id, ClusterID: &cluster, State: druidv1alpha1.MemberStarted, SubState: sub, Revision: w.revision, BackupLeader: leads}
-	t := druidv1alpha1.MemberTransition{State: s.State, SubState: sub, TransitionTime: w.view.etcd.CreationTimestamp, Reason: "Story", Message: "as the story goes"}
+	since := metav1.NewTime(w.view.etcd.CreationTimestamp.Add(w.ahead))
+	t := druidv1alpha1.MemberTransition{State: s.State, SubState: sub, TransitionTime: since, Reason: "Story", Message: "as the story goes"}
 	switch {
 	case w.lodgers[n].claim == w.readOnly:
 		s.State, s.SubState, t.State, t.SubState, t.Reason = "Starting", "", "Starting", "", druidv1alpha1.MemberReasonVolumeReadOnly
@@ -283,10 +299,17 @@ func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
 	}
 	s.Transitions = []druidv1alpha1.MemberTransition{t}
 	if leads {
-		now := metav1.NewTime(time.Now().Truncate(10 * time.Second))
+		now := metav1.NewTime(w.clock().Truncate(10 * time.Second))
 		s.Snapshots = &druidv1alpha1.MemberSnapshots{LastFull: &druidv1alpha1.MemberSnapshot{Timestamp: now, Name: "Full", EndRevision: w.revision}, NothingNew: &now}
+		if newest := w.newest(); newest.SnapName != "" {
+			s.Snapshots.LastFull = &druidv1alpha1.MemberSnapshot{Timestamp: metav1.NewTime(newest.CreatedOn), Name: newest.SnapName, EndRevision: newest.LastRevision}
+		}
+		if w.view.etcd.Spec.Backup.Store.Immutability != nil {
+			until := metav1.NewTime(now.Add(locked))
+			s.Snapshots.Bucket = &druidv1alpha1.BackupStatus{LookedAt: now, ProtectionLevel: "compliance", ProtectedUntil: &until, Protection: "locked"}
+		}
 		if w.refused != "" {
-			s.Snapshots = &druidv1alpha1.MemberSnapshots{Failure: &druidv1alpha1.SnapshotFailure{Since: w.view.etcd.CreationTimestamp, Reason: druidv1alpha1.ReasonStoreOwnedByAnother, Message: w.refused}}
+			s.Snapshots = &druidv1alpha1.MemberSnapshots{Failure: &druidv1alpha1.SnapshotFailure{Since: since, Reason: druidv1alpha1.ReasonStoreOwnedByAnother, Message: w.refused}}
 		}
 	}
 	return s, fmt.Sprintf("%s:%s:%s", id, "c1", role)
@@ -303,6 +326,11 @@ func (w *town) sidecar(n int) http.Handler {
 		}
 		goes, answered := true, true
 		if r.Method == http.MethodPost && road != nil {
+			if road.turnsAway("POST " + r.URL.Path) {
+				out.Header().Set("Retry-After", "1")
+				httpserver.Text(out, http.StatusServiceUnavailable, agentapi.ErrUnavailable.Error())
+				return
+			}
 			goes, answered = road.enter("POST "+r.URL.Path, "")
 		}
 		if !goes {
@@ -326,17 +354,13 @@ func (w *town) sidecar(n int) http.Handler {
 			}
 			_ = json.NewEncoder(out).Encode(v)
 		}
-		now := time.Now()
+		now := w.clock()
 		switch r.URL.Path {
 		case agentapi.MemberPath:
 			answer(w.memberAnswer(n))
 		case agentapi.Full:
 			w.taken = true
-			w.fulls = append(w.fulls, agentapi.Snapshot{
-				SnapName: fmt.Sprintf("Full-%d", len(w.fulls)+1), CreatedOn: now.Truncate(time.Second), LastRevision: int64(w.revision), Size: 4096, IsFinal: r.FormValue("final") == "true",
-				ContentRevision: w.revision, ImmutableUntil: now.Add(96 * time.Hour).Truncate(time.Second),
-			})
-			answer(w.fulls[len(w.fulls)-1])
+			answer(w.full(r.FormValue("final") == "true"))
 		case agentapi.Delta:
 			answer(nil)
 		case agentapi.Latest:
@@ -348,7 +372,7 @@ func (w *town) sidecar(n int) http.Handler {
 		case agentapi.Verify:
 			op := agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: now}
 			switch newest := w.newest(); {
-			case w.corrupt != "" && newest.SnapName == w.corrupt:
+			case len(w.fulls) <= w.corrupt:
 				op.Status, op.Message = agentapi.Failed, newest.SnapName+" is damaged"
 			default:
 				w.proven = w.taken
@@ -368,6 +392,26 @@ func (w *town) sidecar(n int) http.Handler {
 			http.NotFound(out, r)
 		}
 	})
+}
+
+// clock is that of the members' node.
+func (w *town) clock() time.Time { return time.Now().Add(w.ahead) }
+
+// locked is for how long each full is.
+const locked = 96 * time.Hour
+
+// full takes one. As with sidecars its name tells a later time than that of the one before.
+func (w *town) full(final bool) agentapi.Snapshot {
+	now := w.clock().Truncate(time.Second)
+	if last := w.newest().CreatedOn; !now.After(last) {
+		now = last.Add(time.Second)
+	}
+	name := snapshot.Name{Kind: snapshot.Full, Last: snapshot.Revision(w.revision), Created: now.Unix(), Compression: snapshot.Zstd, Final: final}
+	w.fulls = append(w.fulls, agentapi.Snapshot{
+		SnapName: name.String(), CreatedOn: now, LastRevision: w.revision, Size: 4096, IsFinal: final,
+		ContentRevision: w.revision, ImmutableUntil: now.Add(locked),
+	})
+	return w.newest()
 }
 
 // newest is the full that was taken last; without a name: none was.
@@ -421,12 +465,15 @@ func (w *town) judge(step, body string) {
 			w.noteLocked("the last pods are to go with revision %d, and the final snapshot has %d", w.revision, newest.LastRevision)
 		case w.open(), w.writes():
 			w.noteLocked("the last pods are to go while clients write")
-		case h != nil && h.FinalSnapshot != nil && h.FinalSnapshot.Name == w.corrupt:
+		case h != nil && h.FinalSnapshot != nil && slices.ContainsFunc(w.fulls[:min(w.corrupt, len(w.fulls))], func(s agentapi.Snapshot) bool { return s.SnapName == h.FinalSnapshot.Name }):
 			w.noteLocked("the last pods are to go with a final snapshot that is damaged")
 		}
 	}
 	if method != http.MethodDelete || w.view == nil {
 		return
+	}
+	if (kind == "etcdoperatortasks" || kind == "cronjobs") && w.newest().IsFinal && !w.leaves {
+		w.noteLocked("%s was deleted, and nothing is newer than %s", what, w.newest().SnapName)
 	}
 	if w.leaves || w.view.etcd.DeletionTimestamp != nil || w.view.etcd.Spec.Replicas == 0 {
 		if kind == "persistentvolumeclaims" && (w.leaves || w.view.etcd.KeepsVolumes() || !w.proven || w.view.set == nil || *w.view.set.Spec.Replicas > 0) {
@@ -458,7 +505,7 @@ func (w *town) judge(step, body string) {
 		if n, _ := e.MemberOrdinal(name); w.members[n] != nil {
 			w.noteLocked("the EtcdMember %s was deleted, which is a member", name)
 		}
-	case "leases":
+	case "leases", "etcdoperatortasks", "cronjobs":
 	default:
 		w.noteLocked("%s was deleted", what)
 	}

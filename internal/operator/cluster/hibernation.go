@@ -53,7 +53,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	f.Untouched = s.untouched()
 	f.Elsewhere = elsewhere(o)
 	state := o.Snapshots[finalFor(e)]
-	f.Attempt = hibernation.Attempt{Running: state.Running, Taken: state.Final, Mode: state.Mode, Failed: state.Failed, Spoilt: state.Spoilt, Ended: state.Ended}
+	f.Attempt = hibernation.Attempt{Running: state.Running, Taken: state.Final, Mode: state.Mode, Failed: state.Failed, Spoilt: state.Spoilt, Began: state.Began, Ended: state.Ended}
 	for _, i := range s.mustAgree() {
 		m := hibernation.Member{Name: e.MemberName(i)}
 		if sidecar, answered := o.Sidecars[i]; answered && participates(sidecar) {

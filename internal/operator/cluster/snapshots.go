@@ -40,6 +40,9 @@ type SnapshotState struct {
 	Final  *druidv1alpha1.FinalSnapshot
 	Mode   immutability.Mode
 	Spoilt string
+	// Began is when the first attempt for the same purpose of a final one did.
+	Began   time.Time
+	Purpose string
 }
 
 // snapshotAgain is when a snapshot that failed is tried again.
@@ -165,8 +168,11 @@ func (s *snapshots) begin(o *Observed, what Snapshot) {
 	if s.ctx.Err() != nil || s.states[e.UID][what.For].Running {
 		return
 	}
-	former := s.states[e.UID][what.For].Spoilt
-	s.states[e.UID] = map[string]SnapshotState{what.For: {Running: true}}
+	former, first := s.states[e.UID][what.For], s.now()
+	if former.Purpose == what.Purpose && !former.Began.IsZero() {
+		first = former.Began
+	}
+	s.states[e.UID] = map[string]SnapshotState{what.For: {Running: true, Began: first, Purpose: what.Purpose}}
 	s.giveUp(e.UID)
 	ctx, end := context.WithCancel(s.ctx)
 	mine := &attempt{of: what.For, end: end}
@@ -175,7 +181,7 @@ func (s *snapshots) begin(o *Observed, what Snapshot) {
 	s.running.Go(func() {
 		defer end()
 		began := s.now()
-		state := SnapshotState{}
+		state := SnapshotState{Began: first, Purpose: what.Purpose}
 		taken, err := s.take(ctx, e, pods, what)
 		state.Done, state.Ended = err == nil, s.now()
 		switch {
@@ -183,7 +189,7 @@ func (s *snapshots) begin(o *Observed, what Snapshot) {
 			taken.VerifiedAt = metav1.NewTime(state.Ended.UTC().Truncate(time.Second))
 			state.Final, state.Mode = &taken.FinalSnapshot, taken.mode
 		case what.Final && (taken.Name == "" || errors.Is(err, errLockNotKnown)):
-			state.Spoilt = former // nothing new was found to be bad
+			state.Spoilt = former.Spoilt // nothing new was found to be bad
 		case what.Final:
 			state.Spoilt = taken.Name
 		}

@@ -122,6 +122,25 @@ func TestAProvenSnapshotWhoseLockIsNotToldIsNotSpoilt(t *testing.T) {
 	all.running.Wait()
 }
 
+// The sidecar gives what it took for a purpose again: whoever served clients since that was asked for first may have let something in.
+func TestAttemptsForTheSamePurposeBeganWithTheFirst(t *testing.T) {
+	s := &sidecar{member: agentapi.Member{BackupLeader: true}, fails: agentapi.Latest}
+	a, o := listen(t, s, false)
+	now := testNow
+	all := newSnapshots(a, func() time.Time { return now }, a.log, metrics.New())
+	for i, c := range []struct {
+		purpose string
+		want    time.Time
+	}{{"u/5", testNow}, {"u/5", testNow}, {"u/5/after-Full-1", testNow.Add(2 * time.Hour)}, {"u/5", testNow.Add(3 * time.Hour)}} {
+		now = testNow.Add(time.Duration(i) * time.Hour)
+		all.begin(o, Snapshot{For: "the test", Final: true, Purpose: c.purpose})
+		<-all.told
+		if got := all.of(o.Etcd)["the test"].Began; !got.Equal(c.want) {
+			t.Errorf("attempt %d for %s: it began at %s, want %s", i, c.purpose, got, c.want)
+		}
+	}
+}
+
 // A status that several writers of the same Etcd race for must not give a snapshot of an earlier generation the place of the
 // one that is being taken.
 func TestASnapshotThatEndsLateDoesNotForgetTheNewOne(t *testing.T) {

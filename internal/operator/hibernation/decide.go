@@ -104,6 +104,9 @@ func (f Facts) prove(s Step) Step {
 	if open := f.closing(); len(open) > 0 && !f.Unprotected {
 		return s.hold(druidv1alpha1.ReasonClosingToClients, fmt.Sprintf("%s to refuse clients, before the final full snapshot is taken", strings.Join(open, ", ")))
 	}
+	if early := f.early(); len(early) > 0 && !f.Unprotected {
+		return s.hold(druidv1alpha1.ReasonClosingToClients, fmt.Sprintf("some seconds in which %s refuse clients, before the final full snapshot is taken", strings.Join(early, ", ")))
+	}
 	s.Take = f.purpose()
 	return s
 }
@@ -126,14 +129,15 @@ func (f Facts) unfit() (reason, why string, after time.Duration) {
 	case !f.fresh(final):
 		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("another proof, as %s was proven at %s", final.Name, at(final.VerifiedAt.Time)), Again
 	case len(f.served(final)) > 0:
-		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("another snapshot, as members served clients after %s was proven at %s: %s", final.Name, at(final.VerifiedAt.Time), strings.Join(f.served(final), ", ")), Again
+		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("another snapshot, as members served clients after %s was asked for, which was proven at %s: %s", final.Name, at(final.VerifiedAt.Time), strings.Join(f.served(final), ", ")), Again
 	case f.Now.Sub(f.ended()) < f.Settle: // also if the clock was set back since
 		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("members to tell that they have nothing that %s has not, some seconds after it was proven", final.Name), 0
 	case len(f.Differ) > 0:
 		return druidv1alpha1.ReasonRevisionsNotKnown, fmt.Sprintf("data that do not differ: etcd has raised the alarm CORRUPT for %s; set replicas back and replace the data of the member that is wrong", strings.Join(f.Differ, ", ")), 0
 	}
 	open := f.closing()
-	var unknown, behind, ahead, early []string
+	early := f.early()
+	var unknown, behind, ahead []string
 	for _, m := range f.Members {
 		text := fmt.Sprintf("%s at %d", m.Name, m.Revision)
 		switch {
@@ -143,8 +147,6 @@ func (f Facts) unfit() (reason, why string, after time.Duration) {
 			behind = append(behind, text)
 		case m.Revision > final.Revision:
 			ahead = append(ahead, text)
-		case m.Cannot == "" && m.Refuses < f.Settle:
-			early = append(early, text)
 		}
 	}
 	switch {

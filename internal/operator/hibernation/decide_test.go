@@ -55,6 +55,13 @@ func taken(change ...func(*druidv1alpha1.FinalSnapshot)) func(*Facts) {
 	}
 }
 
+// began is after [taken].
+func began(d time.Duration) func(*Facts) {
+	return func(f *Facts) {
+		f.Attempt.Began, f.Attempt.Ended, f.Attempt.Taken.VerifiedAt = now.Add(d), now.Add(-15*time.Second), *in(-15 * time.Second)
+	}
+}
+
 func recorded(change ...func(*druidv1alpha1.HibernationStatus)) func(*Facts) {
 	return func(f *Facts) { f.Record = record(full(), change...) }
 }
@@ -112,6 +119,9 @@ func TestMembersStopWhenEverythingTheyHaveIsInTheBucketAndProven(t *testing.T) {
 		"by the record, and a member served clients since":           {falling(recorded(), member(1, func(m *Member) { m.Refuses = 20 * time.Second })), "TakingFinalSnapshot", "main-1", "u/5/after-Full-9"},
 		"the same, and no lock is asked for":                         {falling(unlocked, recorded(), member(1, func(m *Member) { m.Refuses = 20 * time.Second })), "TakingFinalSnapshot", "main-1", "u/5/after-Full-9"},
 		"the same, and another one was taken":                        {falling(recorded(), taken(proven(-15*time.Second)), member(1, func(m *Member) { m.Refuses = 20 * time.Second })), "ScalingToZero", "", ""},
+		"a member served clients since it was asked for":             {falling(taken(), began(-59*time.Second), member(1, func(m *Member) { m.Refuses = 50 * time.Second })), "TakingFinalSnapshot", "main-1", ""},
+		"a member did so before it was asked for":                    {falling(taken(), began(-59*time.Second)), "ScalingToZero", "", ""},
+		"all refuse clients, one for a moment":                       {falling(member(1, func(m *Member) { m.Refuses = 9 * time.Second })), "ClosingToClients", "main-1", ""},
 		"by the record, and a member cannot refuse":                  {falling(recorded(), member(1, former)), "ScalingToZero", "", ""},
 		"it failed just now":                                         {falling(failed(30*time.Second, "")), "FinalSnapshotFailed", "a hole at 7", ""},
 		"it failed a while ago":                                      {falling(failed(2*time.Minute, "")), "FinalSnapshotFailed", "a hole at 7", "u/5"},

@@ -91,7 +91,9 @@ type Attempt struct {
 	Failed  string                       // why the last one was given up
 	// Spoilt is the name of the snapshot that the last attempt found not to be good; empty: there was none.
 	Spoilt string
-	Ended  time.Time
+	// Began is when the first attempt for the same purpose did, whatever became of it: the sidecar may give what that one took.
+	Began time.Time
+	Ended time.Time
 }
 
 // Member is a member by what its sidecar told in this look.
@@ -112,6 +114,16 @@ type Member struct {
 func (f Facts) closing() (names []string) {
 	for _, m := range f.Members {
 		if m.Known && m.Cannot == "" && m.Left < RefuseLeast {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// early are members that refuse clients for so short a time that what they tell may be from before.
+func (f Facts) early() (names []string) {
+	for _, m := range f.Members {
+		if m.Known && m.Cannot == "" && m.Refuses < f.Settle {
 			names = append(names, m.Name)
 		}
 	}
@@ -153,15 +165,16 @@ func (f Facts) final() *druidv1alpha1.FinalSnapshot {
 	return nil
 }
 
-// served are members that served clients after a final snapshot of which the record alone tells, as while no operator was
-// there. Users, roles and leases may have been made since, which raise no revision. Within the life of an operator
-// members are asked again within seconds.
+// served are members that served clients after a final snapshot, as they were started anew, or no operator was there. Users, roles
+// and leases may have been made since, which raise no revision. Of one of which the record alone tells it is known when it was
+// proven. Of another, when it was asked for: not before all members refused clients for as long as makes up for how both are measured.
 func (f Facts) served(final *druidv1alpha1.FinalSnapshot) (names []string) {
+	since := final.VerifiedAt.Add(f.Settle)
 	if f.Attempt.Taken != nil {
-		return nil
+		since = f.Attempt.Began
 	}
 	for _, m := range f.Members {
-		if m.Known && m.Cannot == "" && m.Refuses+f.Settle < f.Now.Sub(final.VerifiedAt.Time) {
+		if m.Known && m.Cannot == "" && !since.IsZero() && m.Refuses < f.Now.Sub(since) {
 			names = append(names, m.Name)
 		}
 	}
