@@ -22,6 +22,9 @@ type Snapshot struct {
 	ContentRevision int64  `json:"contentRevision,omitempty"`
 	Digest          string `json:"digest,omitempty"` // SHA-256 of the object, in hexadecimal; empty: not told
 	Size            int64  `json:"size,omitempty"`   // in bytes; the original has no such field. 0: not asked for
+	// AgeSeconds is how long ago it was begun, by the clock of the sidecar that answers, which may give a final one again. The
+	// original has no such field. 0: just now, or not told.
+	AgeSeconds int64 `json:"ageSeconds,omitempty"`
 	// Mode is that of the lock: advisory, governance or compliance. The original has no such field. Empty: not known to be locked.
 	Mode string `json:"immutabilityMode,omitempty"`
 }

@@ -131,13 +131,11 @@ func (l *Leader) stored(ctx context.Context, t snapshotter.Taken) agentapi.Snaps
 	o, err := l.store.Stat(ctx, store.Version{Key: t.Key.String()})
 	if err != nil {
 		l.log.Warn("the store does not tell about the snapshot it took", "name", t.Key.Name.String(), "error", err)
-		s := described(ref, nil)
-		s.ContentRevision, s.Digest = int64(t.Manifest.LastRevision), t.Manifest.Digest.String()
-		return s
 	}
-	ref.Version = o.ID
+	ref.Version = o.ID // of an error: none
 	s := described(ref, o.Retention)
 	s.Size, s.ContentRevision, s.Digest = o.Size, int64(t.Manifest.LastRevision), t.Manifest.Digest.String()
+	s.AgeSeconds = max(0, int64(l.cfg.Now().Sub(s.CreatedOn).Seconds()))
 	return s
 }
 

@@ -52,6 +52,7 @@ type sidecar struct {
 	calls    []string
 	verified []agentapi.Operation // answers of /operations, the last again and again
 	fails    string               // the path that is answered with an error
+	age      int64                // of the full, in seconds
 }
 
 func (s *sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +70,7 @@ func (s *sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case agentapi.MemberPath:
 		answer(s.member)
 	case agentapi.Full:
-		answer(agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, ContentRevision: 11})
+		answer(agentapi.Snapshot{SnapName: "Full-1", LastRevision: 9, ContentRevision: 11, AgeSeconds: s.age})
 	case agentapi.Clients:
 		answer(agentapi.Refusal{})
 	case agentapi.Latest:

@@ -184,6 +184,9 @@ func (s *snapshots) begin(o *Observed, what Snapshot) {
 		state := SnapshotState{Began: first, Purpose: what.Purpose}
 		taken, err := s.take(ctx, e, pods, what)
 		state.Done, state.Ended = err == nil, s.now()
+		if begun := state.Ended.Add(-taken.age); begun.Before(first) && taken.age > 0 {
+			state.Began = begun
+		}
 		switch {
 		case what.Final && err == nil:
 			taken.VerifiedAt = metav1.NewTime(state.Ended.UTC().Truncate(time.Second))
@@ -254,10 +257,11 @@ func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []core
 type taken struct {
 	druidv1alpha1.FinalSnapshot
 	mode immutability.Mode // empty: not told
+	age  time.Duration     // since it was begun, as a final one may be given again, also to another operator; 0: not told
 }
 
 // snapshotBy has a sidecar take a full and prove it.
-func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout time.Duration) (taken, error) {
+func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout time.Duration) (t taken, err error) {
 	full, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	take := func() (agentapi.Snapshot, error) { return c.Full(full, false) }
@@ -268,7 +272,11 @@ func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout 
 	if err != nil {
 		return taken{}, err
 	}
-	t := taken{FinalSnapshot: druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision), Digest: s.Digest}}
+	answered := time.Now()
+	t = taken{FinalSnapshot: druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision), Digest: s.Digest}}
+	if s.AgeSeconds > 0 {
+		defer func() { t.age = time.Duration(s.AgeSeconds)*time.Second + time.Since(answered) }()
+	}
 	if err := proven(ctx, c, t.FinalSnapshot, what.Final); err != nil {
 		return t, err
 	}

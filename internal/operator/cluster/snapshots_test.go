@@ -123,6 +123,18 @@ func TestAProvenSnapshotWhoseLockIsNotToldIsNotSpoilt(t *testing.T) {
 }
 
 // The sidecar gives what it took for a purpose again: whoever served clients since that was asked for first may have let something in.
+func TestASnapshotThatIsGivenAgainBeganWhenItWasTaken(t *testing.T) {
+	s := &sidecar{member: agentapi.Member{BackupLeader: true}, age: 900, verified: []agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: testNow, Proved: &agentapi.Proved{Base: "Full-1", EndRevision: 11}}}}
+	a, o := listen(t, s, false)
+	all := newSnapshots(a, time.Now, a.log, metrics.New())
+	before := time.Now()
+	all.begin(o, Snapshot{For: "the test", Final: true, Purpose: "u/5"})
+	<-all.told
+	if ago := before.Sub(all.of(o.Etcd)["the test"].Began); ago < 14*time.Minute || ago > 16*time.Minute {
+		t.Errorf("it began %s before this operator asked, want 15m", ago)
+	}
+}
+
 func TestAttemptsForTheSamePurposeBeganWithTheFirst(t *testing.T) {
 	s := &sidecar{member: agentapi.Member{BackupLeader: true}, fails: agentapi.Latest}
 	a, o := listen(t, s, false)

@@ -75,6 +75,7 @@ type telling struct {
 // object is a full in the bucket.
 type object struct {
 	name, purpose   string
+	begun           time.Time
 	final           bool
 	revision        int64
 	users           int
@@ -184,7 +185,7 @@ func (w *town) takes(final bool, purpose string) *object {
 	if o := w.newest(); o != nil && final && o.final && o.purpose == purpose && o.revision == w.revision { // users are not seen
 		return o
 	}
-	o := &object{name: fmt.Sprintf("Full-%08d-%08d", len(w.bucket), w.revision), final: final, purpose: purpose, revision: w.revision, users: w.users, until: w.lockedUntil(), held: w.holds}
+	o := &object{name: fmt.Sprintf("Full-%08d-%08d", len(w.bucket), w.revision), begun: w.now, final: final, purpose: purpose, revision: w.revision, users: w.users, until: w.lockedUntil(), held: w.holds}
 	w.bucket = append(w.bucket, o)
 	return o
 }
@@ -393,6 +394,9 @@ func (w *town) take(purpose string) {
 	if !w.do("POST /snapshot/full", func() { full = w.takes(true, purpose) }) {
 		w.ended(nil, "it was not taken")
 		return
+	}
+	if begun := w.operator().Add(full.begun.Sub(w.now)); begun.Before(w.f.Attempt.Began) {
+		w.f.Attempt.Began = begun
 	}
 	w.attempt = attempt{full: full, ready: w.now.Add(taking)}
 }
