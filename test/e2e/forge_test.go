@@ -15,7 +15,8 @@ import (
 )
 
 // counterfeit is what whoever may write adds to a backup, under names that are free: no lock refuses that. What is locked stays,
-// and is restored when the forgery is excluded, or to a moment before the one that it claims to be from.
+// and is restored when the forgery is excluded, or by naming its lineage and last revision. The lines are those of the table in
+// docs/operations/immutability.md.
 type counterfeit struct {
 	name    string
 	objects func(f forger) map[string][]byte // by name
@@ -89,7 +90,7 @@ var counterfeits = []counterfeit{
 	{
 		name:    "a full of another cluster with its manifest",
 		objects: func(f forger) map[string][]byte { return f.full(f.database, f.theirs.LastRevision, &f.theirs) },
-		restore: theirs,
+		finding: "stranger", restore: theirs,
 	},
 	{
 		name: "a delta of nonsense",
