@@ -422,7 +422,7 @@ func TestOnceIdentitiesAreKnownNobodyIsServedWithoutAToken(t *testing.T) {
 	for key, status := range map[string]int{"k": 403, "below/k": 200} {
 		reason := map[int]string{403: "forbidden"}[status]
 		w.want("confined", w.ask(http.MethodGet, w.path(key, ""), nil, "Authorization", token), status, reason)
-		w.want("confined, by a copy", w.ask(http.MethodPost, w.path("below/k", "")+"/rewriteTo/b/"+w.bucket+"/o/"+url.PathEscape(key+"2"), nil, "Authorization", token), status, reason)
+		w.want("confined, by a copy", w.ask(http.MethodPost, "/storage/v1/b/"+w.bucket+"/o/below%2Fk/rewriteTo/b/"+w.bucket+"/o/"+url.PathEscape(key+"2"), nil, "Authorization", token), status, reason)
 		w.want("confined, by an upload", w.ask(http.MethodPost, "/upload/storage/v1/b/"+w.bucket+"/o?uploadType=media&name="+url.QueryEscape(key+"3"), []byte("x"), "Authorization", token), status, reason)
 	}
 	w.want("a listing is of the bucket", w.ask(http.MethodGet, "/storage/v1/b/"+w.bucket+"/o", nil, "Authorization", token), 200, "")
