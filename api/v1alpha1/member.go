@@ -226,7 +226,7 @@ type RestorableState struct {
 // TamperFinding is something that neither a store nor this project does by itself.
 type TamperFinding struct {
 	// What it is, as one word that "etcdbrctl list" uses, too: versions, marker, hidden, gone, foreign,
-	// digest-mismatch, header-mismatch, missing-snapshot, bad-manifest, many-manifests or bad-owner.
+	// digest-mismatch, header-mismatch, missing-snapshot, bad-manifest, many-manifests, bad-owner or stranger.
 	// +required
 	Code string `json:"code"`
 	// What it is about, for people.

@@ -1,137 +1,207 @@
 package e2e
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"druid.internal/druid/test/sites"
 	"druid.internal/druid/test/stores"
 )
 
-// attack is what somebody with the credentials of the cluster does to one object of a backup.
+// attack is what somebody with credentials does to harm backups, and what must come of it where they are locked. Whatever
+// comes of it, each version that was there before stays, and a restore reads those.
 type attack struct {
-	do func(h hands, key string) error
-
-	refused func(k sites.Kind) bool   // by the store, of what it locks
-	finding func(k sites.Kind) string // in the next listing, where it is not refused
+	name string
+	on   target
+	do   func(a attacker, v stores.RawVersion) error
+	must func(site string, k sites.Kind, who sites.Who) consequence
+	// twin is a kind of bucket where it succeeds, as its owner; nil: every site's that protects nothing.
+	twin map[string]sites.Kind
 }
 
-// attacks are the three ways to harm what exists: to overwrite, to hide, to destroy.
-var attacks = map[string]attack{
-	"an overwrite": {
-		do:      func(h hands, key string) error { return h.raw.Overwrite(h.t.Context(), key, []byte("pay")) },
-		refused: func(k sites.Kind) bool { return k.Whole },
-		finding: func(sites.Kind) string { return "versions" },
-	},
-	"a deletion by name": {
-		do:      func(h hands, key string) error { return h.raw.Hide(h.t.Context(), key) },
-		refused: func(k sites.Kind) bool { return !k.Markers },
-		finding: func(sites.Kind) string { return "marker" },
-	},
-	"a deletion of the version": {
-		do: func(h hands, key string) error {
-			var err error
-			for _, v := range h.versions(key) {
-				if e := h.raw.Delete(h.t.Context(), v); e != nil {
-					err = e
-				}
+// attacker is somebody at a bucket.
+type attacker struct {
+	hands
+	site   sites.Site
+	bucket string
+	who    sites.Who
+}
+
+// target is what an attack is tried on.
+type target int
+
+const (
+	eachObject    target = iota // of the backup
+	anotherPrefix               // an object below it, which is another cluster's
+	wholeBucket
+)
+
+// consequence is what must come of an attack. Any that is not one of these is the code of a finding: it is done, and the next
+// listing has that finding about every snapshot.
+type consequence string
+
+const (
+	untried  consequence = ""         // it has no meaning here
+	denied   consequence = "denied"   // the store refuses it
+	harmless consequence = "harmless" // done; the next listing tells the same of snapshots and locks
+	lifted   consequence = "lifted"   // done: who does it may lift such locks; the next listing tells that they ended, or end soon
+)
+
+// Who may, by the permissions that docs/operations/permissions.md gives to each.
+func mayWrite(who sites.Who) bool  { return who == sites.Owner || who == sites.Writer }
+func mayDelete(who sites.Who) bool { return who == sites.Owner || who == sites.Collector }
+
+// inBounds: where rights end at a prefix. A SAS of Azure is for an account, a container or one blob (one of a directory takes
+// a hierarchical namespace), and the fake of OSS knows one access key, which may do everything.
+func inBounds(site string) bool { return site == "MinIO" || site == "Ceph" || site == "GCS" }
+
+// attacks are all: to overwrite, hide and destroy what is there; to reach what is another's; to take locks off. What takes
+// locks off where they are loose comes last.
+var attacks = []attack{
+	{
+		name: "overwrite", on: eachObject,
+		do: func(a attacker, v stores.RawVersion) error {
+			return a.raw.Overwrite(a.t.Context(), v.Key, []byte("pay"))
+		},
+		must: func(_ string, k sites.Kind, who sites.Who) consequence {
+			if k.Whole || !mayWrite(who) {
+				return denied
 			}
+			return "versions"
+		},
+	},
+	{
+		name: "delete by name", on: eachObject,
+		do: func(a attacker, v stores.RawVersion) error { return a.raw.Hide(a.t.Context(), v.Key) },
+		must: func(_ string, k sites.Kind, who sites.Who) consequence {
+			if !k.Markers || !mayDelete(who) {
+				return denied
+			}
+			return "marker"
+		},
+	},
+	{
+		name: "delete the version", on: eachObject,
+		do:   func(a attacker, v stores.RawVersion) error { return a.raw.Delete(a.t.Context(), v) },
+		must: func(string, sites.Kind, sites.Who) consequence { return denied },
+	},
+	{
+		name: "read below another prefix", on: anotherPrefix,
+		do: func(a attacker, v stores.RawVersion) error {
+			_, err := a.raw.Read(a.t.Context(), v)
 			return err
 		},
-		refused: func(sites.Kind) bool { return true },
+		must: elsewhere(func(sites.Who) consequence { return harmless }),
+	},
+	{
+		name: "write below another prefix", on: anotherPrefix,
+		do: func(a attacker, v stores.RawVersion) error {
+			return a.raw.Overwrite(a.t.Context(), v.Key+"-pay", []byte("pay"))
+		},
+		must: elsewhere(func(who sites.Who) consequence {
+			if mayWrite(who) {
+				return harmless
+			}
+			return denied
+		}),
+	},
+	{
+		name: "delete by name below another prefix", on: anotherPrefix,
+		do:   func(a attacker, v stores.RawVersion) error { return a.raw.Hide(a.t.Context(), v.Key) },
+		must: elsewhere(func(sites.Who) consequence { return denied }),
+	},
+	{
+		name: "delete the version below another prefix", on: anotherPrefix,
+		do:   func(a attacker, v stores.RawVersion) error { return a.raw.Delete(a.t.Context(), v) },
+		must: elsewhere(func(sites.Who) consequence { return denied }),
+	},
+	{
+		name: "weaken the mode of the lock", on: eachObject,
+		do: func(a attacker, v stores.RawVersion) error { return a.raw.(stores.Weakener).Weaken(a.t.Context(), v) },
+		must: func(site string, k sites.Kind, _ sites.Who) consequence {
+			if site == "GCS" || site == "OSS" || k == sites.Container || k.Loose {
+				return untried // the lock is the bucket's, or there is no weaker mode
+			}
+			return denied
+		},
+		twin: map[string]sites.Kind{"MinIO": sites.Lockable, "Ceph": sites.Lockable, "Azure": sites.Level},
+	},
+	{
+		name: "shorten the lock", on: eachObject,
+		do: func(a attacker, v stores.RawVersion) error { return a.raw.(stores.Shortener).Shorten(a.t.Context(), v) },
+		must: func(site string, k sites.Kind, who sites.Who) consequence {
+			switch {
+			case site == "OSS":
+				return untried // a day is the shortest period that there is
+			case k == sites.LoosePolicy && who == sites.Owner:
+				return lifted
+			case k == sites.Governance || k == sites.LevelLocked:
+				// Azure knows one right to set policies of versions, whether that prolongs or, while they are not locked,
+				// shortens; MinIO asks for no other one in governance mode.
+				if who == sites.Owner || who == sites.Extender {
+					return lifted
+				}
+			}
+			return denied
+		},
+		twin: map[string]sites.Kind{"MinIO": sites.Lockable, "Ceph": sites.Lockable, "Azure": sites.Level, "GCS": sites.LoosePolicy},
+	},
+	{
+		name: "take the lock of the bucket off", on: wholeBucket,
+		do: func(a attacker, _ stores.RawVersion) error {
+			return a.site.(sites.Unlocker).Unlock(a.t.Context(), a.bucket, a.who)
+		},
+		must: func(site string, k sites.Kind, who sites.Who) consequence {
+			switch {
+			case who != sites.Owner:
+				return denied
+			case site == "MinIO" || site == "Ceph" || k == sites.LevelLocked:
+				return harmless // the locks of versions stay, only what comes gets none
+			case k.Loose:
+				return lifted
+			}
+			return denied
+		},
+		twin: map[string]sites.Kind{"MinIO": sites.Governance, "Ceph": sites.Lockable, "GCS": sites.LoosePolicy, "Azure": sites.LooseContainer, "OSS": sites.Begun},
 	},
 }
 
-// TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads attacks every object, as each role whose
-// credentials lie in the cluster and as an owner who may do more than those, in every kind of bucket that locks.
+// elsewhere is the consequence of what is done below another prefix, by those who have no business there: refused for want of
+// rights where rights can end at a prefix. Where they cannot, the locks there are what keeps backups from the others.
+func elsewhere(open func(who sites.Who) consequence) func(string, sites.Kind, sites.Who) consequence {
+	return func(site string, _ sites.Kind, who sites.Who) consequence {
+		switch {
+		case who == sites.Owner:
+			return untried // whose the bucket is
+		case inBounds(site):
+			return denied
+		}
+		return open(who)
+	}
+}
+
+// roles are those whose credentials lie in the cluster, and an owner who may do more than those. OSS has him alone.
+func roles(s sites.Site) []sites.Who {
+	if s.Name() == "OSS" {
+		return []sites.Who{sites.Owner}
+	}
+	return []sites.Who{sites.Writer, sites.Extender, sites.Collector, sites.Owner}
+}
+
+var named = map[sites.Who]string{sites.Writer: "the writer", sites.Extender: "the extender", sites.Collector: "the collector", sites.Owner: "the owner"}
+
+// another is the key of what is another cluster's.
+const another = "ns--uid/another/v2/Full-00000000-00000100-1700000000.gz"
+
+// TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads makes every attack on every object, as each role, in every
+// kind of bucket that locks.
 func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 131, 60)
 	w.useLocal(t.TempDir())
 	last := w.backup(100)
-	origin := w.place
-	for _, name := range sites.Names() {
-		s := fleet.Get(t, name)
-		for _, kind := range s.Kinds() {
-			if !kind.Locks {
-				continue
-			}
-			for what, a := range attacks {
-				t.Run(fmt.Sprintf("%s to %s, %s", what, name, kind.Name), func(t *testing.T) {
-					t.Parallel()
-					on := *w
-					on.t = t
-					bucket := on.useBucket(s, kind, sites.Owner)
-					on.copyFrom(origin).succeeds("copy")
-					before := handsOn(t, s, bucket, sites.Owner).versions("")
-					for _, who := range []sites.Who{sites.Writer, sites.Extender, sites.Collector, sites.Owner} {
-						on.attacked(s, bucket, kind, a, who)
-					}
-					on.unharmed(s, bucket, before, last)
-				})
-			}
-		}
-	}
-}
-
-// attacked lets somebody attack every object. A writer may be refused for want of rights where
-// a lock would not refuse.
-func (w *world) attacked(s sites.Site, bucket string, kind sites.Kind, a attack, who sites.Who) {
-	t := w.t
-	t.Helper()
-	h := handsOn(t, s, bucket, who)
-	keys := handsOn(t, s, bucket, sites.Owner).keys()
-	harmed := 0
-	for _, key := range keys {
-		err := a.do(h, key)
-		if err == nil {
-			harmed++
-		} else if who == sites.Owner && !a.refused(kind) {
-			t.Errorf("the owner is refused: %v", err)
-		}
-	}
-	if a.refused(kind) && harmed > 0 {
-		t.Errorf("%d of %d objects could be attacked", harmed, len(keys))
-	}
-	l := w.list()
-	for _, snap := range slices.Concat(l.all("Full"), l.all("Incr")) {
-		switch {
-		case harmed > 0 && !l.found(a.finding(kind), snap.Name):
-			t.Errorf("of %s there is no finding %s among\n%+v", snap.Name, a.finding(kind), l.Findings)
-		case harmed == 0 && who == sites.Writer && l.found("", snap.Name):
-			t.Errorf("nothing happened to %s, and there are findings\n%+v", snap.Name, l.Findings)
-		}
-	}
-}
-
-// unharmed holds the bucket against what it was before, and restores.
-func (w *world) unharmed(s sites.Site, bucket string, before []stores.RawVersion, last int64) {
-	t := w.t
-	t.Helper()
-	h := handsOn(t, s, bucket, sites.Owner)
-	for _, v := range before {
-		v.Current = false
-		if !slices.ContainsFunc(h.versions(v.Key), func(x stores.RawVersion) bool { x.Current = false; return x == v }) {
-			t.Errorf("%+v is gone", v)
-		}
-	}
-	dir, err := w.restore()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.check(dir, last)
-	w.verifies()
-}
-
-// TestLocksCannotBeShortened has everybody try it who has credentials. Where a lock is one that its owner can lift, the
-// same request does shorten it.
-func TestLocksCannotBeShortened(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 133, 60)
-	w.useLocal(t.TempDir())
-	last := w.backup(60)
 	origin := w.place
 	for _, name := range sites.Names() {
 		s := fleet.Get(t, name)
@@ -145,42 +215,106 @@ func TestLocksCannotBeShortened(t *testing.T) {
 				on.t = t
 				bucket := on.useBucket(s, kind, sites.Owner)
 				on.copyFrom(origin).succeeds("copy")
-				before := handsOn(t, s, bucket, sites.Owner).versions("")
-				for who, said := range map[sites.Who]string{sites.Writer: "the writer", sites.Collector: "the collector", sites.Extender: "the extender", sites.Owner: "the owner"} {
-					h := handsOn(t, s, bucket, who)
-					raw, can := h.raw.(stores.Shortener)
-					if !can {
-						if kind.Loose {
-							t.Errorf("nobody tried to shorten what can be lifted")
-						}
-						continue // a policy of the whole bucket, which no credentials of objects reach
-					}
-					// A policy of a whole container is changed by the management API, to which these credentials are nothing.
-					// Azure knows one right to set policies of versions, whether that prolongs or, while they are not locked, shortens;
-					// MinIO asks for no other one in governance mode.
-					lifts := kind.Loose && kind != sites.LooseContainer && (who == sites.Owner || who == sites.Extender && (kind == sites.LevelLocked || kind == sites.Governance))
-					for _, v := range before {
-						if err := raw.Shorten(t.Context(), v); (err == nil) != lifts {
-							t.Errorf("%s shortens the lock of %s: %v", said, v.Key, err)
+				owner := handsOn(t, s, bucket, sites.Owner)
+				ours := owner.versions("")
+				owner.put(another, []byte("another cluster's"))
+				before := owner.versions("")
+				on.place = inSite(t, s, "", bucket, sites.Writer) // as a member restores
+				for _, who := range roles(s) {
+					for _, v := range ours {
+						if _, err := handsOn(t, s, bucket, who).raw.Read(t.Context(), v); err != nil {
+							t.Fatalf("%s reads nothing, so what is refused to him proves nothing: %v", named[who], err)
 						}
 					}
 				}
-				if kind.Loose {
-					return
+				told := on.list()
+				for _, a := range attacks {
+					told = on.attacked(s, bucket, kind, a, ours, told)
 				}
-				h := handsOn(t, s, bucket, sites.Owner)
-				for _, v := range before {
-					if err := h.raw.Delete(t.Context(), v); err == nil {
-						t.Errorf("%+v can be deleted", v)
-					}
-				}
-				on.unharmed(s, bucket, before, last)
+				on.unharmed(s, bucket, kind, before, last)
 			})
 		}
 	}
 }
 
-// TestTheSameAttacksSucceedWhereNothingProtects is the proof that the test above can fail, and
+// attacked has everybody make an attack, and holds the next listing against the one before, which was told.
+func (w *world) attacked(s sites.Site, bucket string, kind sites.Kind, a attack, ours []stores.RawVersion, told list) list {
+	t := w.t
+	t.Helper()
+	var wanted []consequence
+	for _, who := range roles(s) {
+		want := a.must(s.Name(), kind, who)
+		if want == untried {
+			continue
+		}
+		wanted = append(wanted, want)
+		by := attacker{handsOn(t, s, bucket, who), s, bucket, who}
+		for _, v := range a.targets(by, ours) {
+			if err := a.do(by, v); (err != nil) != (want == denied) {
+				t.Errorf("%s tries to %s: %s: %v, want it %s", named[who], a.name, v.Key, err, want)
+				break
+			}
+		}
+	}
+	if len(wanted) == 0 {
+		return told
+	}
+	l := w.list()
+	traces := false
+	for _, code := range wanted {
+		if code == denied || code == harmless || code == lifted {
+			continue
+		}
+		traces = true
+		for _, snap := range slices.Concat(l.all("Full"), l.all("Incr")) {
+			if !l.found(string(code), snap.Name) {
+				t.Errorf("%s: of %s there is no finding %s among\n%+v", a.name, snap.Name, code, l.Findings)
+			}
+		}
+	}
+	if diff := cmp.Diff(told.Findings, l.Findings); diff != "" && !traces {
+		t.Errorf("%s: nothing happened to the backup, and the findings change (-before +after):\n%s", a.name, diff)
+	}
+	if diff := cmp.Diff(told.Lineages, l.Lineages); (diff != "") != slices.Contains(wanted, lifted) {
+		t.Errorf("%s: want %v, and what is told of snapshots and locks changes (-before +after):\n%s", a.name, wanted, diff)
+	}
+	return l
+}
+
+// targets are the versions that an attack is tried on.
+func (a attack) targets(by attacker, ours []stores.RawVersion) []stores.RawVersion {
+	switch a.on {
+	case anotherPrefix:
+		return handsOn(by.t, by.site, by.bucket, sites.Owner).versions(another)[:1]
+	case wholeBucket:
+		return make([]stores.RawVersion, 1)
+	}
+	return ours
+}
+
+// unharmed holds the bucket against what it was before, and restores.
+func (w *world) unharmed(s sites.Site, bucket string, kind sites.Kind, before []stores.RawVersion, last int64) {
+	t := w.t
+	t.Helper()
+	h := handsOn(t, s, bucket, sites.Owner)
+	for _, v := range before {
+		if !kind.Loose && h.raw.Delete(t.Context(), v) == nil {
+			t.Errorf("after all that %+v can be deleted", v)
+		}
+		v.Current = false
+		if !slices.ContainsFunc(h.versions(v.Key), func(x stores.RawVersion) bool { x.Current = false; return x == v }) {
+			t.Errorf("%+v is gone", v)
+		}
+	}
+	dir, err := w.restore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.check(dir, last)
+	w.verifies()
+}
+
+// TestTheSameAttacksSucceedWhereNothingProtects is the proof that the table can fail, and
 // that a backup without protection is never restored wrongly.
 func TestTheSameAttacksSucceedWhereNothingProtects(t *testing.T) {
 	t.Parallel()
@@ -189,23 +323,38 @@ func TestTheSameAttacksSucceedWhereNothingProtects(t *testing.T) {
 	w.backup(60)
 	origin := w.place
 	for _, name := range sites.Names() {
-		for what, a := range attacks {
-			t.Run(what+" to "+name, func(t *testing.T) {
+		for _, a := range attacks {
+			kind, has := a.twin[name]
+			if a.twin != nil && !has {
+				continue
+			}
+			if !has {
+				kind = sites.Plain
+			}
+			t.Run(a.name+", "+name, func(t *testing.T) {
 				t.Parallel()
 				s := fleet.Get(t, name)
 				on := *w
 				on.t = t
-				bucket := on.useBucket(s, sites.Plain, sites.Owner)
+				bucket := on.useBucket(s, kind, sites.Owner)
 				on.copyFrom(origin).succeeds("copy")
-				h := handsOn(t, s, bucket, sites.Owner)
-				for _, key := range h.keys() {
-					if err := a.do(h, key); err != nil {
-						t.Errorf("%s: %v", key, err)
+				by := attacker{handsOn(t, s, bucket, sites.Owner), s, bucket, sites.Owner}
+				ours := by.versions("")
+				by.put(another, []byte("another cluster's"))
+				for _, v := range a.targets(by, ours) {
+					if err := a.do(by, v); err != nil {
+						t.Errorf("%s: %v", v.Key, err)
 					}
 				}
-				line := on.fails(4, "restore", slices.Concat([]string{"--data-dir=" + t.TempDir() + "/restored"}, alone)...)
-				if strings.Contains(what, "overwrite") && len(on.list().Findings) == 0 {
-					t.Errorf("everything is overwritten and nothing is found: %s", line)
+				switch {
+				case a.on == wholeBucket:
+					by.put("later", []byte("without a lock"))
+					by.destroy("later", true)
+				case a.on == eachObject && !has:
+					line := on.fails(4, "restore", slices.Concat([]string{"--data-dir=" + t.TempDir() + "/restored"}, alone)...)
+					if a.name == "overwrite" && len(on.list().Findings) == 0 {
+						t.Errorf("everything is overwritten and nothing is found: %s", line)
+					}
 				}
 			})
 		}

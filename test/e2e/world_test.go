@@ -24,7 +24,7 @@ import (
 	"druid.internal/druid/test/stores"
 )
 
-const prefix = "ns--uid/etcd-main"
+const prefix = sites.Prefix
 
 var build struct {
 	once sync.Once

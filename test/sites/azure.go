@@ -20,8 +20,10 @@ var (
 	Container = Kind{Name: "container", Locks: true, Whole: true}
 	// Level is version-level immutability without a default.
 	Level = Kind{Name: "level", Versions: true}
-	// LevelLocked is version-level immutability with a default policy for every version.
+	// LevelLocked is version-level immutability with a default policy for every version, which is not locked.
 	LevelLocked = Kind{Name: "level-locked", Versions: true, Locks: true, Loose: true}
+	// LevelFinal is one with a default policy that is locked.
+	LevelFinal = Kind{Name: "level-final", Versions: true, Locks: true}
 	// LooseContainer is one with a policy of its own that is not locked.
 	LooseContainer = Kind{Name: "loose-container", Locks: true, Whole: true, Loose: true}
 )
@@ -38,12 +40,14 @@ func startAzure(ctx context.Context, f *Fleet) (Site, error) {
 
 func (a *azure) Name() string { return "Azure" }
 
-func (a *azure) Kinds() []Kind { return []Kind{Plain, Level, LevelLocked, LooseContainer, Container} }
+func (a *azure) Kinds() []Kind {
+	return []Kind{Plain, Level, LevelLocked, LevelFinal, LooseContainer, Container}
+}
 
 func (a *azure) Reach() (string, *stores.CA) { return a.server.Reach() }
 
 func (a *azure) Create(ctx context.Context, name string, k Kind) error {
-	p := azworm.Protection{VersionLevel: k.Versions, Locked: k.Whole && !k.Loose}
+	p := azworm.Protection{VersionLevel: k.Versions, Locked: !k.Loose}
 	if k.Locks {
 		p.Days = 1
 	}
@@ -150,15 +154,7 @@ func (a *azure) Request(r *http.Request) Request {
 
 // Lift removes the policy of the container and those of its versions.
 func (a *azure) Lift(ctx context.Context, bucket string) error {
-	c, err := a.server.Containers()
-	if err != nil {
-		return err
-	}
-	policy, err := c.GetImmutabilityPolicy(ctx, azworm.ResourceGroup, a.server.Account, bucket, nil)
-	if err != nil {
-		return err
-	}
-	if _, err := c.DeleteImmutabilityPolicy(ctx, azworm.ResourceGroup, a.server.Account, bucket, *policy.ETag, nil); err != nil {
+	if err := a.Unlock(ctx, bucket, Owner); err != nil {
 		return err
 	}
 	hands := stores.AzureContainer{Endpoint: a.server.Endpoint, CA: a.server.CA, Key: a.server.Key, Name: bucket}

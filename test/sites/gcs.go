@@ -69,6 +69,9 @@ func (g *gcs) identity(who Who) (stores.Identity, error) {
 	i, err := g.server.Identify(fmt.Sprintf("role%d@test.iam.gserviceaccount.com", who), permissions[who]...)
 	if err == nil {
 		g.known[who] = i
+		if who != Owner {
+			i.Confine(Prefix + "/")
+		}
 	}
 	return i, err
 }
@@ -156,13 +159,6 @@ func (g *gcs) upload(r *http.Request, q url.Values) Request {
 }
 
 // Lift removes the policy of the bucket.
-func (g *gcs) Lift(ctx context.Context, bucket string) error {
-	owner, err := g.identity(Owner)
-	if err != nil {
-		return err
-	}
-	_, err = owner.Do(ctx, http.MethodPatch, "/storage/v1/b/"+bucket, map[string]any{"retentionPolicy": nil})
-	return err
-}
+func (g *gcs) Lift(ctx context.Context, bucket string) error { return g.Unlock(ctx, bucket, Owner) }
 
 func (g *gcs) stop() error { return g.server.Stop() }

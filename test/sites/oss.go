@@ -13,6 +13,8 @@ import (
 var (
 	// Worm is a bucket with a retention policy that is completed.
 	Worm = Kind{Name: "worm", Locks: true, Whole: true}
+	// Begun is one with a retention policy that is not completed and ends by itself. It is none of the [Site.Kinds].
+	Begun = Kind{Name: "begun", Locks: true, Whole: true, Loose: true}
 	// WormVersioned is one that keeps versions besides.
 	WormVersioned = Kind{Name: "worm-versioned", Versions: true, Locks: true, Markers: true}
 )
@@ -35,7 +37,7 @@ func (o *oss) Reach() (string, *stores.CA) { return o.server.Endpoint, o.server.
 
 func (o *oss) Create(_ context.Context, bucket string, k Kind) error {
 	return o.server.CreateBucket(bucket, map[Kind]ossfake.Kind{
-		Plain: ossfake.Plain, Versioned: ossfake.Versioned, Worm: ossfake.Locked, WormVersioned: ossfake.VersionedLocked,
+		Plain: ossfake.Plain, Versioned: ossfake.Versioned, Begun: ossfake.Begun, Worm: ossfake.Locked, WormVersioned: ossfake.VersionedLocked,
 	}[k], 1)
 }
 

@@ -17,6 +17,8 @@ import (
 
 // The kinds of bucket of S3.
 var (
+	// Lockable has object lock without a default. It is none of the [Site.Kinds].
+	Lockable   = Kind{Name: "lockable", Versions: true, Markers: true}
 	Versioned  = Kind{Name: "versioned", Versions: true, Markers: true}
 	Governance = Kind{Name: "governance", Versions: true, Locks: true, Markers: true, Loose: true}
 	Compliance = Kind{Name: "compliance", Versions: true, Locks: true, Markers: true}
@@ -84,19 +86,19 @@ func (s ofS3) keys(who Who) (stores.Keys, bool) {
 	return stores.Keys{}, false
 }
 
-// policyOf is what somebody may do.
+// policyOf is what somebody may do, below [Prefix].
 func policyOf(bucket string, who Who) string {
 	switch who {
 	case Reader:
-		return policies.S3(policies.Reader, bucket, "")
+		return policies.S3(policies.Reader, bucket, Prefix)
 	case Collector:
-		return policies.S3(policies.Collector, bucket, "")
+		return policies.S3(policies.Collector, bucket, Prefix)
 	case Extender:
-		return policies.S3(policies.Extender, bucket, "")
+		return policies.S3(policies.Extender, bucket, Prefix)
 	case Stranger:
 		return policies.S3(policies.Reader, "another-"+bucket, "")
 	}
-	return policies.S3(policies.Writer, bucket, "")
+	return policies.S3(policies.Writer, bucket, Prefix)
 }
 
 // Request reads the operation from method and query.

@@ -54,6 +54,9 @@ type Kind struct {
 // Plain keeps nothing.
 var Plain = Kind{Name: "plain"}
 
+// Prefix is the one below which those live who have a part of the rights, where a site can keep them to one.
+const Prefix = "ns--uid/etcd-main"
+
 // Who asks.
 type Who int
 

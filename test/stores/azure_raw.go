@@ -78,6 +78,15 @@ func (r azureRaw) Delete(ctx context.Context, v RawVersion) error {
 
 // Shorten asks for the weaker mode besides.
 func (r azureRaw) Shorten(ctx context.Context, v RawVersion) error {
+	return r.relock(ctx, v, time.Minute)
+}
+
+// Weaken locks for longer than any container of a day does.
+func (r azureRaw) Weaken(ctx context.Context, v RawVersion) error {
+	return r.relock(ctx, v, 48*time.Hour)
+}
+
+func (r azureRaw) relock(ctx context.Context, v RawVersion, d time.Duration) error {
 	c := r.client.NewBlobClient(v.Key)
 	if v.ID != "" {
 		var err error
@@ -86,7 +95,7 @@ func (r azureRaw) Shorten(ctx context.Context, v RawVersion) error {
 		}
 	}
 	mode := blob.ImmutabilityPolicySettingUnlocked
-	_, err := c.SetImmutabilityPolicy(ctx, time.Now().Add(time.Minute), &blob.SetImmutabilityPolicyOptions{Mode: &mode})
+	_, err := c.SetImmutabilityPolicy(ctx, time.Now().Add(d), &blob.SetImmutabilityPolicyOptions{Mode: &mode})
 	return err
 }
 

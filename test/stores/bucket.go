@@ -103,6 +103,13 @@ func (s *S3) LockFor(ctx context.Context, keys Keys, name string, protection Pro
 	return nil
 }
 
+// Unlock takes the rule away that locks new objects of a bucket by default.
+func (s *S3) Unlock(ctx context.Context, keys Keys, name string) error {
+	_, err := s.Client(keys).PutObjectLockConfiguration(ctx, &s3.PutObjectLockConfigurationInput{Bucket: &name,
+		ObjectLockConfiguration: &types.ObjectLockConfiguration{ObjectLockEnabled: types.ObjectLockEnabledEnabled}})
+	return err
+}
+
 // Assume returns temporary credentials that may do what the policy (JSON) allows and nothing else.
 func (m *MinIO) Assume(ctx context.Context, policy string) (Keys, error) {
 	client := sts.New(sts.Options{

@@ -29,6 +29,9 @@ func (g *GCS) Identify(email string, permissions ...string) (Identity, error) {
 	return Identity{email, key, g}, nil
 }
 
+// Confine is [gcsworm.Shim.Confine] of this identity.
+func (i Identity) Confine(prefix string) { i.g.Shim.Confine(i.Email, prefix) }
+
 // Do is [GCS.Do] as this identity.
 func (i Identity) Do(ctx context.Context, method, path string, body any) ([]byte, error) {
 	// The shim does not verify the signature of an assertion.

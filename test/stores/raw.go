@@ -32,3 +32,9 @@ type Shortener interface {
 	// end in a minute, whatever it is told to override.
 	Shorten(ctx context.Context, v RawVersion) error
 }
+
+// Weakener is a Raw of a store where the lock of a version could be made one that can be lifted, if nothing refused it.
+type Weakener interface {
+	// Weaken asks for the weaker mode and for a later end, so that it is not for being shorter that it is refused.
+	Weaken(ctx context.Context, v RawVersion) error
+}

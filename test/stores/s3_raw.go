@@ -39,9 +39,18 @@ func (r *s3Raw) Delete(ctx context.Context, v RawVersion) error {
 
 // Shorten asks for the weaker mode besides, and to be let past it.
 func (r *s3Raw) Shorten(ctx context.Context, v RawVersion) error {
+	return r.relock(ctx, v, time.Minute)
+}
+
+// Weaken locks for longer than any bucket of a day does.
+func (r *s3Raw) Weaken(ctx context.Context, v RawVersion) error {
+	return r.relock(ctx, v, 48*time.Hour)
+}
+
+func (r *s3Raw) relock(ctx context.Context, v RawVersion, d time.Duration) error {
 	_, err := r.client.PutObjectRetention(ctx, &s3.PutObjectRetentionInput{Bucket: &r.bucket, Key: &v.Key, VersionId: named(v.ID),
 		BypassGovernanceRetention: aws.Bool(true),
-		Retention:                 &types.ObjectLockRetention{Mode: types.ObjectLockRetentionModeGovernance, RetainUntilDate: aws.Time(time.Now().Add(time.Minute))}})
+		Retention:                 &types.ObjectLockRetention{Mode: types.ObjectLockRetentionModeGovernance, RetainUntilDate: aws.Time(time.Now().Add(d))}})
 	return err
 }
 

@@ -33,7 +33,7 @@ const mostTold = 10
 // tampering are the codes of what no writer of ours and no store does by itself.
 var tampering = []timeline.Code{
 	timeline.Versions, timeline.Marker, timeline.Hidden, timeline.Gone, timeline.ForeignObject, timeline.DigestMismatch,
-	timeline.HeaderMismatch, timeline.MissingSnapshot, timeline.BadManifest, timeline.ManyManifests, timeline.BadOwnerRecord,
+	timeline.HeaderMismatch, timeline.MissingSnapshot, timeline.BadManifest, timeline.ManyManifests, timeline.BadOwnerRecord, timeline.Stranger,
 }
 
 // describeBucket is what a catalog says about the lineage of which the newest chain is so protected.

@@ -31,6 +31,7 @@ func Build(l Listing) Timeline {
 		b.inspect(lineage)
 	}
 	b.unattributed()
+	b.stranger()
 	return b.timeline()
 }
 

@@ -32,6 +32,7 @@ const (
 	HeaderMismatch  Code = "header-mismatch"  // a delta's header and its manifest or name disagree
 	BrokenLink      Code = "broken-link"      // a delta names a predecessor with another digest
 	UnknownParent   Code = "unknown-parent"   // nothing of a lineage's parent is left, or it was never here
+	Stranger        Code = "stranger"         // the newest lineage is another cluster's, and has nothing to do with one that was here before
 	LineageConflict Code = "lineage-conflict" // a lineage's parent or fork is told in different ways, or is its own ancestor
 	BeforeFork      Code = "before-fork"      // a snapshot of a lineage that ends before the lineage began
 	StaleWriter     Code = "stale-writer"     // an ancestor was still written after a lineage forked from it

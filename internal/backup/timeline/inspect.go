@@ -246,3 +246,36 @@ func (b *builder) unattributed() {
 		}
 	}
 }
+
+// stranger looks whether the newest lineage, which a restore takes, came from nowhere: it is of another cluster than an older one
+// and has no ancestor in common with it. So it is where a new cluster took the prefix over, and where somebody who may write put
+// there what was never a backup of this one.
+func (b *builder) stranger() {
+	at := slices.IndexFunc(b.ordered, func(l *Lineage) bool { return l.ID != "" && !l.LastWrite().IsZero() })
+	if at < 0 {
+		return
+	}
+	newest := b.ordered[at]
+	cluster := newest.Cluster()
+	for _, l := range b.ordered[at+1:] {
+		c := l.Cluster()
+		if cluster == 0 || c == 0 || c == cluster || l.LastWrite().IsZero() || b.root(l) == b.root(newest) {
+			continue
+		}
+		b.find(Stranger, Warning, newest.ID, newest.Snapshots[0].Ref, "%s of cluster %x is the newest and does not descend from %s of cluster %x, which was here before",
+			Title(newest.ID), cluster, Title(l.ID), c)
+		return
+	}
+}
+
+// root is the lineage, or the name of one that is not here, from which l descends in the end.
+func (b *builder) root(l *Lineage) snapshot.LineageID {
+	for l.Parent != "" {
+		parent := b.lineages[l.Parent]
+		if parent == nil {
+			return l.Parent
+		}
+		l = parent
+	}
+	return l.ID
+}

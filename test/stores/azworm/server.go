@@ -153,8 +153,13 @@ type Protection struct {
 
 // Containers is a client of the management API, for arranging and attacking.
 func (s *Server) Containers() (*armstorage.BlobContainersClient, error) {
+	return s.ContainersBy(s.Token)
+}
+
+// ContainersBy is one of whoever has a token.
+func (s *Server) ContainersBy(token string) (*armstorage.BlobContainersClient, error) {
 	conf := cloud.ServiceConfiguration{Endpoint: s.Management, Audience: s.Management}
-	return armstorage.NewBlobContainersClient(Subscription, Token(s.Token), &arm.ClientOptions{
+	return armstorage.NewBlobContainersClient(Subscription, Token(token), &arm.ClientOptions{
 		ClientOptions: azpolicy.ClientOptions{
 			Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: s.Management, Services: map[cloud.ServiceName]cloud.ServiceConfiguration{cloud.ResourceManager: conf}},
 			Transport: &http.Client{Transport: &http.Transport{TLSClientConfig: s.CA.ClientTLS(), DisableKeepAlives: true}},

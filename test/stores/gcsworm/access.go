@@ -17,6 +17,7 @@ import (
 type access struct {
 	mu          sync.Mutex
 	permissions map[string][]string // by the identity's email; "*" is all
+	confined    map[string]string   // to the objects below a prefix
 	tokens      map[string]token
 }
 
@@ -36,9 +37,17 @@ func (s *Shim) Identify(email string, permissions ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.permissions == nil {
-		a.permissions, a.tokens = map[string][]string{}, map[string]token{}
+		a.permissions, a.confined, a.tokens = map[string][]string{}, map[string]string{}, map[string]token{}
 	}
 	a.permissions[email] = permissions
+}
+
+// Confine lets what an identity may do to objects count below a prefix only. Page "Overview of IAM Conditions": by
+// resource.name.startsWith("projects/_/buckets/BUCKET/objects/PREFIX"), which listings, being of the bucket, are not about.
+func (s *Shim) Confine(email, prefix string) {
+	s.access.mu.Lock()
+	defer s.access.mu.Unlock()
+	s.access.confined[email] = prefix
 }
 
 // Revoke makes all tokens invalid that were issued.
@@ -109,10 +118,37 @@ func (a *access) check(r *http.Request, now time.Time) *fault {
 		return &fault{http.StatusUnauthorized, "authError", "Invalid Credentials"}
 	}
 	permitted := a.permissions[t.email]
-	if slices.Contains(permitted, "*") || slices.Contains(permitted, needed) {
+	within := true
+	for _, object := range objects(r) {
+		within = within && strings.HasPrefix(object, a.confined[t.email])
+	}
+	if within && (slices.Contains(permitted, "*") || slices.Contains(permitted, needed)) {
 		return nil
 	}
 	return forbidden(fmt.Sprintf("%s does not have %s access to the Google Cloud Storage object. Permission '%s' denied on resource (or it may not exist).", t.email, needed, needed))
+}
+
+// objects are the names that a request is about. The parts of an upload that was begun name none.
+func objects(r *http.Request) []string {
+	path := r.URL.EscapedPath()
+	if strings.HasPrefix(path, "/upload/") {
+		if q := r.URL.Query(); !q.Has("upload_id") {
+			return []string{q.Get("name")}
+		}
+		return nil
+	}
+	_, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, "/download"), "/storage/v1/b/"), "/")
+	from, about := strings.CutPrefix(rest, "o/")
+	if !about {
+		return nil
+	}
+	from, to, copies := strings.Cut(from, "/rewriteTo/")
+	names := []string{unescape(strings.TrimSuffix(from, "/compose"))}
+	if copies {
+		_, to, _ = strings.Cut(to, "/o/")
+		names = append(names, unescape(to))
+	}
+	return names
 }
 
 // needs is the permission of a request, page "IAM permissions for JSON methods".

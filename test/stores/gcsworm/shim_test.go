@@ -403,7 +403,8 @@ func pages(w world) {
 func TestOnceIdentitiesAreKnownNobodyIsServedWithoutAToken(t *testing.T) {
 	w := newWorld(t, stores.RunGCS(t), stores.GCSBucket{})
 	w.insert("k", "x", "")
-	w.Shim.Identify("reader@test", "storage.objects.get")
+	w.insert("below/k", "x", "")
+	w.Shim.Identify("reader@test", "storage.objects.get", "storage.objects.create", "storage.objects.list")
 	assertion := func(email string) string {
 		claims, _ := json.Marshal(object{"iss": email})
 		return "assertion=" + url.QueryEscape("e30."+base64.RawURLEncoding.EncodeToString(claims)+".x")
@@ -417,6 +418,14 @@ func TestOnceIdentitiesAreKnownNobodyIsServedWithoutAToken(t *testing.T) {
 	w.want("with another", w.ask(http.MethodGet, w.path("k", ""), nil, "Authorization", "Bearer x"), 401, "authError")
 	w.want("with it", w.ask(http.MethodGet, w.path("k", ""), nil, "Authorization", token), 200, "")
 	w.want("what is not permitted", w.ask(http.MethodDelete, w.path("k", ""), nil, "Authorization", token), 403, "forbidden")
+	w.Shim.Confine("reader@test", "below/")
+	for key, status := range map[string]int{"k": 403, "below/k": 200} {
+		reason := map[int]string{403: "forbidden"}[status]
+		w.want("confined", w.ask(http.MethodGet, w.path(key, ""), nil, "Authorization", token), status, reason)
+		w.want("confined, by a copy", w.ask(http.MethodPost, "/storage/v1/b/"+w.bucket+"/o/below%2Fk/rewriteTo/b/"+w.bucket+"/o/"+url.PathEscape(key+"2"), nil, "Authorization", token), status, reason)
+		w.want("confined, by an upload", w.ask(http.MethodPost, "/upload/storage/v1/b/"+w.bucket+"/o?uploadType=media&name="+url.QueryEscape(key+"3"), []byte("x"), "Authorization", token), status, reason)
+	}
+	w.want("a listing is of the bucket", w.ask(http.MethodGet, "/storage/v1/b/"+w.bucket+"/o", nil, "Authorization", token), 200, "")
 	w.Shim.Advance(61 * time.Minute)
 	w.want("when it has ended", w.ask(http.MethodGet, w.path("k", ""), nil, "Authorization", token), 401, "authError")
 }

@@ -40,6 +40,12 @@ func (x raw) ask(ctx context.Context, method, key string, query url.Values, body
 	return answer, err
 }
 
+// Unlock removes the retention policy of a bucket.
+func (r *Running) Unlock(ctx context.Context, bucket string) error {
+	_, err := raw{r, bucket}.ask(ctx, http.MethodDelete, "", url.Values{"worm": {""}}, nil)
+	return err
+}
+
 func (x raw) Overwrite(ctx context.Context, key string, body []byte) error {
 	_, err := x.ask(ctx, http.MethodPut, key, nil, body)
 	return err
