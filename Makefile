@@ -81,6 +81,11 @@ kubernetes-servers:
 	$(call say,MinIO and Kubernetes in $(CACHE))
 	@cd test && $(GO) run ./cmd/stores install minio $(KUBERNETES_SERVERS)
 
+.PHONY: journey-servers
+journey-servers:
+	$(call say,test servers in $(CACHE))
+	@cd test && $(GO) run ./cmd/stores install minio fake-gcs-server azurite $(KUBERNETES_SERVERS)
+
 .PHONY: test
 test: build servers ## everything that must pass, on real servers
 	$(call say,tests of the product (no servers needed))
@@ -123,7 +128,7 @@ FOCUS ?=
 E2E_KUBECONFIG = $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
 
 .PHONY: e2e
-e2e: $(if $(FOCUS)$(E2E_KUBECONFIG),,demo-data demo) build kubernetes-servers ## whole journeys on real parts; FOCUS=rollout goes that one alone, FOCUS=? lists them (root)
+e2e: $(if $(FOCUS)$(E2E_KUBECONFIG),,demo-data demo) build journey-servers ## whole journeys on real parts; FOCUS=rollout goes that one alone, FOCUS=? lists them (root)
 	$(call say,journeys of the operator)
 	cd test && $(GO) test -count 1 -timeout 40m -v ./journeys -focus '$(FOCUS)' -kubeconfig '$(abspath $(E2E_KUBECONFIG))' -host '$(HOST)' -image '$(if $(E2E_KUBECONFIG),$(IMAGE))' -next-image '$(NEXT_IMAGE)'
 
