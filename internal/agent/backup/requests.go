@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"time"
 
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/backup/immutability"
@@ -135,8 +136,23 @@ func (l *Leader) stored(ctx context.Context, t snapshotter.Taken) agentapi.Snaps
 	ref.Version = o.ID // of an error: none
 	s := described(ref, o.Retention)
 	s.Size, s.ContentRevision, s.Digest = o.Size, int64(t.Manifest.LastRevision), t.Manifest.Digest.String()
-	s.AgeSeconds = max(0, int64(l.cfg.Now().Sub(s.CreatedOn).Seconds()))
+	if t.Reused {
+		s.AgeSeconds = int64(age(o, s.CreatedOn, l.cfg.Now()).Seconds())
+	}
 	return s
+}
+
+// age is how long ago a snapshot that is there already was taken. The store may tell by its own clock. The moment in the name may be
+// later than it was, by the clock of another sidecar: where nothing else is known it counts as taken long ago.
+func age(o store.Object, named, now time.Time) time.Duration {
+	by := now.Sub(named)
+	switch {
+	case !o.ServerTime.IsZero() && !o.Modified.IsZero():
+		return max(by, o.ServerTime.Sub(o.Modified), 0)
+	case by < 0:
+		return time.Hour
+	}
+	return by
 }
 
 // described puts a snapshot into the original's form.

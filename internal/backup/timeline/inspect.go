@@ -268,7 +268,7 @@ func (b *builder) stranger() {
 	}
 }
 
-// root is the lineage, or the name of one that is not here, from which l descends in the end.
+// root is the lineage, or the name of one that is not here, from which l descends in the end; unnamed: the one without a name.
 func (b *builder) root(l *Lineage) snapshot.LineageID {
 	for l.Parent != "" {
 		parent := b.lineages[l.Parent]
@@ -276,6 +276,9 @@ func (b *builder) root(l *Lineage) snapshot.LineageID {
 			return l.Parent
 		}
 		l = parent
+	}
+	if l.Fork > 0 {
+		return "" // of the unnamed lineage
 	}
 	return l.ID
 }

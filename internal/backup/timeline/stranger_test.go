@@ -28,6 +28,9 @@ func TestTheNewestLineageIsAStrangerIfItDescendsFromNoneOfAnotherCluster(t *test
 		"two restores of what is gone": {`
 			full 100 at 1000 manifest lineage=B parent=A fork=90 cluster=1
 			full 300 at 2000 manifest lineage=C parent=A fork=90 cluster=2`, ""},
+		"two restores of what has no name": {`
+			full 100 at 1000 manifest lineage=B fork=90 cluster=1
+			full 300 at 2000 manifest lineage=C fork=80 cluster=2`, ""},
 		"the stranger is older": {`
 			full 300 at 900 manifest lineage=B cluster=2
 			full 100 at 1000 manifest lineage=A cluster=1`, "Full-00000000-00000100-1000"},

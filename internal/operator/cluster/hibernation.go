@@ -53,7 +53,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	f.Untouched = s.untouched()
 	f.Elsewhere = elsewhere(o)
 	state := o.Snapshots[finalFor(e)]
-	f.Attempt = hibernation.Attempt{Running: state.Running, Taken: state.Final, Mode: state.Mode, Failed: state.Failed, Spoilt: state.Spoilt, Began: state.Began, Ended: state.Ended}
+	f.Attempt = hibernation.Attempt{Running: state.Running, Taken: state.Final, Mode: state.Mode, Failed: state.Failed, Spoilt: state.Spoilt, Began: state.Began, Ended: state.Ended, Repeated: hibernation.Repeated(state.Purpose)}
 	for _, i := range s.mustAgree() {
 		m := hibernation.Member{Name: e.MemberName(i)}
 		if sidecar, answered := o.Sidecars[i]; answered && participates(sidecar) {
@@ -228,8 +228,11 @@ func newFull(o *Observed, r *druidv1alpha1.HibernationStatus) bool {
 		return false
 	}
 	full, final := health.LastFull(o.Observation), r.FinalSnapshot
-	if full == nil || final != nil && (full.Name == final.Name || full.EndRevision < final.Revision) {
+	if full == nil || final != nil && full.Name == final.Name {
 		return false
+	}
+	if final != nil && full.EndRevision < final.Revision && !o.Etcd.AllowsUnprotectedHibernation() {
+		return false // with less than it had no cluster wakes up, unless that is accepted
 	}
 	n, err := snapshot.ParseName(full.Name)
 	if err == nil && n.Final {

@@ -354,6 +354,24 @@ func TestTheFirstFullOfANewLifeIsKnownByItsNameAndNoClock(t *testing.T) {
 	}
 }
 
+// Whoever accepted that a cluster wakes up with less has no use for a record of what it had.
+func TestTheFirstFullOfALifeWithLessEndsTheRecordWhereThatIsAccepted(t *testing.T) {
+	for accepted, want := range map[bool]bool{true: true, false: false} {
+		o := running(t, 3, func(o *Observed) {
+			recorded(2, func(h *druidv1alpha1.HibernationStatus) {
+				h.FinalSnapshot.Name, h.AwakeSince = "Full-00000000-00001000-1764000000.zst.final", ptr(ago(time.Minute))
+			})(o)
+			l := o.Members[2].Status.Snapshots.LastFull
+			*l = full("Full-00000000-00000007-1764000900.zst", time.Second)
+			l.EndRevision = 7
+			o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: &accepted}
+		})
+		if got := newFull(o, o.Etcd.Status.Hibernation); got != want {
+			t.Errorf("accepted %t: a new full is there %t", accepted, got)
+		}
+	}
+}
+
 const anyFull = "Full-00000000-00001000-1764000000.zst"
 
 func full(name string, before time.Duration) druidv1alpha1.MemberSnapshot {

@@ -193,6 +193,9 @@ func (s *snapshots) begin(o *Observed, what Snapshot) {
 			state.Final, state.Mode = &taken.FinalSnapshot, taken.mode
 		case what.Final && (taken.Name == "" || errors.Is(err, errLockNotKnown)):
 			state.Spoilt = former.Spoilt // nothing new was found to be bad
+			if former.Final != nil && former.Purpose != what.Purpose {
+				state.Spoilt = max(state.Spoilt, former.Final.Name) // nor is that good which this one was to take the place of
+			}
 		case what.Final:
 			state.Spoilt = taken.Name
 		}
@@ -292,12 +295,20 @@ func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout 
 	if !told.ImmutableUntil.IsZero() {
 		at := metav1.NewTime(told.ImmutableUntil.UTC().Truncate(time.Second))
 		t.ProtectedUntil, t.Inferred = &at, told.Inferred
-		if given := told.ImmutableUntil.Sub(told.CreatedOn).Truncate(time.Second); given > 0 && !told.CreatedOn.IsZero() {
-			t.RetentionPeriod = &metav1.Duration{Duration: given}
-		}
+		t.RetentionPeriod = given(told)
 	}
 	t.mode = immutability.Mode(told.Mode)
 	return t, nil
+}
+
+// given is for how long the bucket locked a full; nil: not known. Periods are whole hours, mostly days; the moment in the name is by
+// the clock of the sidecar and the end by that of the store, which may differ, so the next hour is taken.
+func given(s agentapi.Snapshot) *metav1.Duration {
+	d := s.ImmutableUntil.Sub(s.CreatedOn)
+	if d <= 0 || s.CreatedOn.IsZero() {
+		return nil
+	}
+	return &metav1.Duration{Duration: (d + time.Hour - time.Second).Truncate(time.Hour)}
 }
 
 // errLockNotKnown: nothing is wrong with the snapshot itself.

@@ -122,6 +122,39 @@ func TestAProvenSnapshotWhoseLockIsNotToldIsNotSpoilt(t *testing.T) {
 	all.running.Wait()
 }
 
+// A snapshot that was to take the place of another one failed without a name: the other one is not taken for good again.
+func TestWhatIsReplacedStaysNoGood(t *testing.T) {
+	s := &sidecar{member: agentapi.Member{BackupLeader: true}, fails: agentapi.Full}
+	a, o := listen(t, s, false)
+	all := newSnapshots(a, time.Now, a.log, metrics.New())
+	const what = "the test"
+	all.states[o.Etcd.UID] = map[string]SnapshotState{what: {Done: true, Final: &druidv1alpha1.FinalSnapshot{Name: "Full-1"}, Purpose: "u/5"}}
+	for range 2 {
+		all.begin(o, Snapshot{For: what, Final: true, Purpose: "u/5/after-Full-1"})
+		<-all.told
+		if got := all.of(o.Etcd)[what]; got.Done || got.Spoilt != "Full-1" {
+			t.Errorf("%+v, want a failure, and Full-1 spoilt", got)
+		}
+	}
+	all.stop()
+	all.running.Wait()
+}
+
+// The moment in the name is by another clock than the end of the lock.
+func TestPeriodsThatWereGivenAreWholeHours(t *testing.T) {
+	for off, want := range map[time.Duration]time.Duration{0: 96 * time.Hour, 29 * time.Minute: 96 * time.Hour, -29 * time.Minute: 97 * time.Hour} {
+		got := given(agentapi.Snapshot{CreatedOn: testNow.Add(off), ImmutableUntil: testNow.Add(96 * time.Hour)})
+		if got == nil || got.Duration != want {
+			t.Errorf("by a clock that is %s ahead: %v, want %s", off, got, want)
+		}
+	}
+	for _, s := range []agentapi.Snapshot{{ImmutableUntil: testNow}, {CreatedOn: testNow, ImmutableUntil: testNow}} {
+		if got := given(s); got != nil {
+			t.Errorf("of %+v: %v", s, got)
+		}
+	}
+}
+
 // The sidecar gives what it took for a purpose again: whoever served clients since that was asked for first may have let something in.
 func TestASnapshotThatIsGivenAgainBeganWhenItWasTaken(t *testing.T) {
 	s := &sidecar{member: agentapi.Member{BackupLeader: true}, age: 900, verified: []agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: testNow, Proved: &agentapi.Proved{Base: "Full-1", EndRevision: 11}}}}

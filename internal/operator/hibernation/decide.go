@@ -111,6 +111,15 @@ func (f Facts) prove(s Step) Step {
 	return s
 }
 
+// again is when another full is taken because members served clients. What is locked cannot be removed, so that a member which is
+// started anew again and again must not fill a bucket.
+func (f Facts) again() time.Duration {
+	if f.Locks && f.Attempt.Repeated {
+		return AgainLocked
+	}
+	return Again
+}
+
 // unfit is why the members may not stop with the final snapshot that there is, and when after the last attempt another
 // one helps; 0: it does not. An empty reason: they may.
 func (f Facts) unfit() (reason, why string, after time.Duration) {
@@ -129,7 +138,7 @@ func (f Facts) unfit() (reason, why string, after time.Duration) {
 	case !f.fresh(final):
 		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("another proof, as %s was proven at %s", final.Name, at(final.VerifiedAt.Time)), Again
 	case len(f.served(final)) > 0:
-		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("another snapshot, as members served clients after %s was asked for, which was proven at %s: %s", final.Name, at(final.VerifiedAt.Time), strings.Join(f.served(final), ", ")), Again
+		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("another snapshot, as members served clients after %s was asked for, which was proven at %s: %s", final.Name, at(final.VerifiedAt.Time), strings.Join(f.served(final), ", ")), f.again()
 	case f.Now.Sub(f.ended()) < f.Settle: // also if the clock was set back since
 		return druidv1alpha1.ReasonTakingFinalSnapshot, fmt.Sprintf("members to tell that they have nothing that %s has not, some seconds after it was proven", final.Name), 0
 	case len(f.Differ) > 0:
@@ -305,6 +314,12 @@ func (s Step) hold(reason, why string) Step {
 	return s
 }
 
+// afterAnother is in the purpose of a snapshot that takes the place of another one, before the name of that.
+const afterAnother = "/after-"
+
+// Repeated says whether a snapshot of that purpose takes the place of another one.
+func Repeated(purpose string) bool { return strings.Contains(purpose, afterAnother) }
+
 // purpose names this hibernation to the sidecar, which gives a final snapshot again only for the same purpose.
 // After one that was no good it is another purpose, so that another snapshot is taken.
 func (f Facts) purpose() string {
@@ -317,7 +332,7 @@ func (f Facts) purpose() string {
 		spoilt = append(spoilt, final.Name)
 	}
 	if len(spoilt) > 0 {
-		p += "/after-" + slices.Max(spoilt)
+		p += afterAnother + slices.Max(spoilt)
 	}
 	return p
 }

@@ -62,6 +62,9 @@ func began(d time.Duration) func(*Facts) {
 	}
 }
 
+func ended(ago time.Duration) func(*Facts) { return func(f *Facts) { f.Attempt.Ended = now.Add(-ago) } }
+func repeated(f *Facts)                    { f.Attempt.Repeated = true }
+
 func recorded(change ...func(*druidv1alpha1.HibernationStatus)) func(*Facts) {
 	return func(f *Facts) { f.Record = record(full(), change...) }
 }
@@ -120,6 +123,11 @@ func TestMembersStopWhenEverythingTheyHaveIsInTheBucketAndProven(t *testing.T) {
 		"the same, and no lock is asked for":                         {falling(unlocked, recorded(), member(1, func(m *Member) { m.Refuses = 20 * time.Second })), "TakingFinalSnapshot", "main-1", "u/5/after-Full-9"},
 		"the same, and another one was taken":                        {falling(recorded(), taken(proven(-15*time.Second)), member(1, func(m *Member) { m.Refuses = 20 * time.Second })), "ScalingToZero", "", ""},
 		"a member served clients since it was asked for":             {falling(taken(), began(-59*time.Second), member(1, func(m *Member) { m.Refuses = 50 * time.Second })), "TakingFinalSnapshot", "main-1", ""},
+		"a member served clients, and that is allowed":               {falling(unprotected, taken(), began(-59*time.Second), member(1, func(m *Member) { m.Refuses = 50 * time.Second })), "ScalingToZero", "", ""},
+		"one did again after another one":                            {falling(taken(), began(-59*time.Second), member(1, func(m *Member) { m.Refuses = 50 * time.Second }), ended(2*time.Minute)), "TakingFinalSnapshot", "main-1", "u/5/after-Full-9"},
+		"one did again and again, and locks fill the bucket":         {falling(taken(), began(-59*time.Second), member(1, func(m *Member) { m.Refuses = 50 * time.Second }), ended(2*time.Minute), repeated), "TakingFinalSnapshot", "main-1", ""},
+		"one did again, a while ago":                                 {falling(taken(), began(-59*time.Second), member(1, func(m *Member) { m.Refuses = 50 * time.Second }), ended(16*time.Minute), repeated), "TakingFinalSnapshot", "main-1", "u/5/after-Full-9"},
+		"by the record, of an operator whose clock is ahead":         {falling(recorded(func(r *druidv1alpha1.HibernationStatus) { r.FinalSnapshot.VerifiedAt = *in(5 * time.Minute) })), "TakingFinalSnapshot", "main-0, main-1, main-2", "u/5/after-Full-9"},
 		"a member did so before it was asked for":                    {falling(taken(), began(-59*time.Second)), "ScalingToZero", "", ""},
 		"all refuse clients, one for a moment":                       {falling(member(1, func(m *Member) { m.Refuses = 9 * time.Second })), "ClosingToClients", "main-1", ""},
 		"by the record, and a member cannot refuse":                  {falling(recorded(), member(1, former)), "ScalingToZero", "", ""},
@@ -174,6 +182,9 @@ func TestMembersStopWhenEverythingTheyHaveIsInTheBucketAndProven(t *testing.T) {
 		}
 		if s.Hold == "" && (s.Record == nil || s.Record.EtcdUID != "u" || s.Record.Generation != c.seen.Generation || s.Record.AwakeSince != nil) {
 			t.Errorf("%s: the members stop with the record %+v", phrase, s.Record)
+		}
+		if s.Hold == "" && c.seen.Attempt.Taken != nil && strings.HasPrefix(phrase, "a member served clients, and that") && s.Record.FinalSnapshot == nil {
+			t.Errorf("%s: what was taken and proven is not recorded", phrase)
 		}
 		// Whoever decides anew from what was written, knowing nothing else, comes to the same.
 		if s.Hold == "" && s.Record.FinalSnapshot != nil {

@@ -94,6 +94,8 @@ type Attempt struct {
 	// Began is when the first attempt for the same purpose did, whatever became of it: the sidecar may give what that one took.
 	Began time.Time
 	Ended time.Time
+	// Repeated: a former one was no good, or members served clients after it.
+	Repeated bool
 }
 
 // Member is a member by what its sidecar told in this look.
@@ -170,11 +172,15 @@ func (f Facts) final() *druidv1alpha1.FinalSnapshot {
 // proven. Of another, when it was asked for: not before all members refused clients for as long as makes up for how both are measured.
 func (f Facts) served(final *druidv1alpha1.FinalSnapshot) (names []string) {
 	since := final.VerifiedAt.Add(f.Settle)
+	// Whoever proved it has another clock than this operator, so that nothing can be told from that moment.
+	unknown := f.Attempt.Taken == nil && f.Now.Before(final.VerifiedAt.Time)
 	if f.Attempt.Taken != nil {
-		since = f.Attempt.Began
+		if since = f.Attempt.Began; f.Unprotected {
+			return nil // it was not waited for that all refuse clients
+		}
 	}
 	for _, m := range f.Members {
-		if m.Known && m.Cannot == "" && !since.IsZero() && m.Refuses < f.Now.Sub(since) {
+		if m.Known && m.Cannot == "" && !since.IsZero() && (unknown || m.Refuses < f.Now.Sub(since)) {
 			names = append(names, m.Name)
 		}
 	}

@@ -68,6 +68,7 @@ var skews = map[string]clocks{
 	"all clocks are right":                         {},
 	"the operator's is ahead, the next one's late": {operator: Clocks, next: -Clocks},
 	"the operator's is late, the next one's ahead": {operator: -Clocks, next: Clocks},
+	"the next operator's is a little late":         {next: -Clocks + 5*time.Minute},
 	"those of the sidecars are ahead":              {sidecars: Clocks},
 	"those of the sidecars are late":               {sidecars: -Clocks},
 	"that of the store is ahead":                   {store: Clocks},
