@@ -8,8 +8,9 @@ import (
 // HibernationSpec is what happens when replicas becomes 0.
 type HibernationSpec struct {
 	// Stop the members also if the final full snapshot cannot be taken, proven or locked, or not every member
-	// stands at its last revision. It is tried once. What is on volumes alone then is lost with them. Default:
-	// false: the members go on until the snapshot is good.
+	// stands at its last revision. It is tried once. What is on volumes alone then is lost with them. And wake up from
+	// the bucket also if it has less than that snapshot had, or nothing. Default: false: the members go on until
+	// the snapshot is good, and do not begin with less.
 	// +kubebuilder:default=false
 	// +optional
 	AllowUnprotected *bool `json:"allowUnprotected,omitempty"`

@@ -114,16 +114,7 @@ func immutability(t *testing.T, s *site) {
 	t.Logf("the locks would have ended %s, and end %s", before.ProtectedUntil.Format(time.RFC3339), after.ProtectedUntil.Format(time.RFC3339))
 
 	p.patch(t, `{replicas: 3}`)
-	s.await(t, "it is awake, and a new full is in the bucket", func(ctx context.Context) error {
-		if err := p.whole(ctx); err != nil {
-			return err
-		}
-		e, err := p.etcd(ctx)
-		if err == nil && e.Status.Hibernation != nil {
-			err = fmt.Errorf("of the hibernation is told %+v", e.Status.Hibernation)
-		}
-		return err
-	})
+	s.await(t, "it is awake, and a new full is in the bucket", p.awake)
 	s.await(t, "the extension has gone", func(ctx context.Context) error {
 		for _, gone := range []string{"etcdoperatortasks/" + extension, "cronjobs/" + extension} {
 			if _, err := s.Kubectl(ctx, "--namespace="+namespace, "get", gone); err == nil || !strings.Contains(err.Error(), string(metav1.StatusReasonNotFound)) {

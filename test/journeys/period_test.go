@@ -92,16 +92,7 @@ func (s *site) sleepPastThePeriod(t *testing.T) {
 			})
 			e.run(t, extension, "release-now")
 		}
-		e.await(t, e.namespace+" is awake, and a new full is in its bucket", func(ctx context.Context) error {
-			if err := e.whole(ctx); err != nil {
-				return err
-			}
-			now, err := e.etcd(ctx)
-			if err == nil && now.Status.Hibernation != nil {
-				err = fmt.Errorf("of the hibernation is told %+v", now.Status.Hibernation)
-			}
-			return err
-		})
+		e.await(t, e.namespace+" is awake, and a new full is in its bucket", e.awake)
 		e.connect(t)
 		e.holds(t, e.client)
 	}
@@ -210,7 +201,19 @@ func (e *sleeper) refuses(t *testing.T) {
 	})
 	t.Log(e.kubectl(t, "--namespace="+e.namespace, "get", "etcdmember", name+"-0", "-o=jsonpath={.status.transitions[-1:].reason}: {.status.transitions[-1:].message}"))
 	e.patch(t, `{hibernation: {allowUnprotected: true}}`)
-	e.await(t, e.namespace+" begins with nothing, as it was told to", e.whole)
+	e.await(t, e.namespace+" begins with nothing, as it was told to, and forgets its sleep", e.awake)
+}
+
+// awake is nil if the members serve, and what they fell asleep with is needed no more.
+func (p *shop) awake(ctx context.Context) error {
+	if err := p.whole(ctx); err != nil {
+		return err
+	}
+	e, err := p.etcd(ctx)
+	if err == nil && e.Status.Hibernation != nil {
+		err = fmt.Errorf("of the hibernation is told %+v", e.Status.Hibernation)
+	}
+	return err
 }
 
 // deleted deletes every version of the final full snapshot that the store lets go, as the owner of the bucket.

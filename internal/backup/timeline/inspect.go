@@ -248,7 +248,7 @@ func (b *builder) unattributed() {
 }
 
 // stranger looks whether the newest lineage, which a restore takes, came from nowhere: it is of another cluster than an older one
-// and has no ancestor in common with it. So it is where a new cluster took the prefix over, and where somebody who may write put
+// and has no ancestor in common with it. So it is where a cluster that brought its data took the prefix over, and where somebody who may write put
 // there what was never a backup of this one.
 func (b *builder) stranger() {
 	at := slices.IndexFunc(b.ordered, func(l *Lineage) bool { return l.ID != "" && !l.LastWrite().IsZero() })
