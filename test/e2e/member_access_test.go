@@ -282,6 +282,23 @@ func shown(t *testing.T, c *crew) map[string]string {
 	return serials
 }
 
+// TestAMemberThatWasAwayTurnsWithTheOthers changes the scheme of the peers while a member does not run. The
+// others wait for it, and it comes back with addresses at which they do not look for it.
+func TestAMemberThatWasAwayTurnsWithTheOthers(t *testing.T) {
+	t.Parallel()
+	c := enlist(t, members.Options{Members: 3}, "")
+	c.start()
+	for _, to := range []members.TLS{{Peer: true}, {}} {
+		away := c.Members()[2]
+		c.must(away.Stop())
+		c.must(c.Secure(to))
+		away.Start()
+		c.turned()
+		c.ready()
+	}
+	c.proves()
+}
+
 // TestPeersTurnToTLSAndBack changes the scheme of the peers in the configuration, there and back.
 func TestPeersTurnToTLSAndBack(t *testing.T) {
 	t.Parallel()
@@ -290,23 +307,37 @@ func TestPeersTurnToTLSAndBack(t *testing.T) {
 	s := c.work(0)
 	for _, to := range []members.TLS{{Peer: true}, {}} {
 		c.must(c.Secure(to))
-		c.await("all peers have their new addresses", func(ctx context.Context) error {
-			r, err := c.client.MemberList(ctx)
-			if err != nil {
-				return err
-			}
-			for _, listed := range r.Members {
-				for _, m := range c.Members() {
-					if m.Name == listed.Name && !slices.Equal(listed.PeerURLs, []string{m.PeerURL()}) {
-						return fmt.Errorf("%s is at %q, want %s", m.Name, listed.PeerURLs, m.PeerURL())
-					}
-				}
-			}
-			return nil
-		})
+		c.turned()
 		c.ready()
 		c.await("the clients go on", worked(s, 500))
 	}
 	s.end()
 	c.proves()
+}
+
+// turned waits until all members are listed with the peer URLs of the configuration and run with them.
+func (c *crew) turned() {
+	c.t.Helper()
+	c.await("all peers have their new addresses", func(ctx context.Context) error {
+		listed, err := c.client.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		return each(c, ctx, func(m *members.Member) error {
+			want := []string{m.PeerURL()}
+			for _, l := range listed.Members {
+				if l.Name == m.Name && !slices.Equal(l.PeerURLs, want) {
+					return fmt.Errorf("%s is at %q, want %q", m.Name, l.PeerURLs, want)
+				}
+			}
+			own, err := m.State(ctx)
+			if err != nil {
+				return err
+			}
+			if !slices.Equal(own.PeerURLs, want) {
+				return fmt.Errorf("%s runs with %q, want %q", m.Name, own.PeerURLs, want)
+			}
+			return nil
+		})
+	})
 }

@@ -112,7 +112,7 @@ func TestTasksAreCarriedOut(t *testing.T) {
 
 	t.Run("snapshots are taken, and what was taken is said", func(t *testing.T) {
 		s.work(t, "shop", "full", strings.Replace(fullNow, "type: full", "type: full, isFinal: true", 1))
-		p.await(t, s.worked("EtcdOperatorTask", "shop", "full", "Succeeded", "in the bucket: Full-1 up to revision"))
+		p.await(t, s.worked("EtcdOperatorTask", "shop", "full", "Succeeded", ".zst.final up to revision"))
 		o, err := s.get(t.Context(), "EtcdOperatorTask", "shop", "full")
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ type Decision struct {
 	// Message says why in one sentence, and what a person has to do, if anything.
 	Message string
 
-	Cluster neighbours.Cluster // of JoinAsLearner
+	Cluster neighbours.Cluster // of JoinAsLearner, and of Start if it lists this member at other peer URLs than the wanted ones
 	Remove  []uint64           // of JoinAsLearner: entries of the cluster's list that were this member
 	Listed  uint64             // of JoinAsLearner: the learner this member was added as, and never began as; 0: none
 	Saw     map[string]string  // of BootstrapNew and BootstrapLate: the nonces of all wanted members

@@ -212,6 +212,33 @@ func TestExaminationsAndAdditionsAreMeasured(t *testing.T) {
 	}
 }
 
+func TestTheClusterIsToldWhereEtcdIsAboutToListen(t *testing.T) {
+	const elsewhere = "update a0 http://etcd-0:2380"
+	secure := func(p *member.Peer) { p.PeerURLs = []string{"https://etcd-0:2380"} }
+	for name, c := range map[string]struct {
+		change []func(*member.Peer)
+		answer []error
+		want   []string
+	}{
+		"listed there":                 {},
+		"listed elsewhere":             {[]func(*member.Peer){secure}, nil, []string{elsewhere}},
+		"a learner":                    {[]func(*member.Peer){secure, asLearner}, nil, nil},
+		"no leader for a moment":       {[]func(*member.Peer){secure}, []error{member.ErrNoLeader}, []string{elsewhere, elsewhere}},
+		"not as long as another is so": {[]func(*member.Peer){secure}, []error{member.ErrPeerURLExists}, []string{elsewhere}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 3, has(datadir.Valid, 5), cluster(testCluster, 1, peer(0, c.change...), peer(1), peer(2)))
+			r.relisted = c.answer
+			if got := r.initialize(agentapi.ValidateSanity); got != agentapi.InitSuccessful {
+				t.Fatalf("the state is %s: %s", got, r.o.Board.Get().Waiting)
+			}
+			if diff := cmp.Diff(c.want, r.did); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAnEmptyMemberJoinsStepByStep(t *testing.T) {
 	r := newRig(t, 3, has(datadir.Invalid, 5), cluster(testCluster, 1, peer(0), peer(1), peer(2)))
 	r.listed = member.Membership{ClusterID: testCluster, Peers: []member.Peer{peer(0), peer(1), peer(2, nameless)}}

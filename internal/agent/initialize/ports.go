@@ -37,6 +37,7 @@ type Neighbours interface {
 	Members(ctx context.Context, endpoints []string) (member.Membership, error)
 	AddLearner(ctx context.Context, endpoints, peerURLs []string) (member.Peer, error)
 	Remove(ctx context.Context, endpoints []string, id uint64) error
+	UpdatePeerURLs(ctx context.Context, endpoints []string, id uint64, peerURLs []string) error
 }
 
 // ErrUnavailable is wrapped by an error of Restore that passes by itself when the store answers

@@ -39,6 +39,7 @@ type rig struct {
 	pauses   int
 	paused   func(n int) // called with the number of the pause
 	listed   member.Membership
+	relisted []error // to answer to changes of peer URLs
 	added    error
 }
 
@@ -236,6 +237,18 @@ func (r *rig) Remove(_ context.Context, _ []string, id uint64) error {
 	defer r.mu.Unlock()
 	r.note("remove %x", id)
 	r.listed.Peers = slices.DeleteFunc(r.listed.Peers, func(p member.Peer) bool { return p.ID == id })
+	return nil
+}
+
+func (r *rig) UpdatePeerURLs(_ context.Context, _ []string, id uint64, urls []string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note("update %x %s", id, strings.Join(urls, " "))
+	if len(r.relisted) > 0 {
+		err := r.relisted[0]
+		r.relisted = r.relisted[1:]
+		return err
+	}
 	return nil
 }
 

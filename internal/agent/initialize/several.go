@@ -64,8 +64,13 @@ func decideAmong(f Facts, clusters []neighbours.Cluster) Decision {
 			if p.Learner {
 				role = "a learner"
 			}
-			return Decision{Action: Start, Rule: "3.1", Reason: agentapi.DBValidationSucceeded,
+			d := Decision{Action: Start, Rule: "3.1", Reason: agentapi.DBValidationSucceeded,
 				Message: fmt.Sprintf("the data are those of %016x, %s of the cluster", p.ID, role)}
+			// etcd before 3.6.12 makes a learner a voter when its URLs are changed.
+			if own, ok := f.own(); ok && !p.Learner && !sameSet(p.PeerURLs, own.PeerURLs) {
+				d.Cluster = c
+			}
+			return d
 		}
 		return f.join("3.2", c, fmt.Sprintf("the data are those of %016x, which the cluster has removed", f.Data.MemberID))
 	}

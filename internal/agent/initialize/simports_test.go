@@ -253,6 +253,18 @@ func (p *process) Remove(_ context.Context, endpoints []string, id uint64) error
 	return p.answer()
 }
 
+func (p *process) UpdatePeerURLs(_ context.Context, endpoints []string, id uint64, urls []string) error {
+	g, err := p.ask(endpoints)
+	if err != nil {
+		return err
+	}
+	if o := g.peers[id]; o != nil {
+		o.PeerURLs = urls
+		p.n.w.note("%s: %d of %x is at %q", p.n.peer.Name, id, g.id, urls)
+	}
+	return p.answer()
+}
+
 func (g *raftGroup) membership() member.Membership {
 	m := member.Membership{ClusterID: g.id}
 	for _, id := range slices.Sorted(maps.Keys(g.peers)) {

@@ -49,7 +49,7 @@ func (a *attempt) do(ctx context.Context, f Facts, d Decision) (*outcome, error)
 	case BootstrapNew, BootstrapLate:
 		return a.bootstrap(f, d, d.Saw)
 	case Start:
-		return a.start(f, d)
+		return a.start(ctx, f, d)
 	}
 	return nil, fmt.Errorf("no way to do %q", d.Action)
 }
@@ -88,7 +88,10 @@ func (a *attempt) setAside() error {
 // start lets etcd run on its data. If they should disappear before it does, it must neither begin a
 // cluster nor come back empty under its old id: it is told that there is a cluster, but of nobody
 // whom it could ask for its id. With data it does not look at that.
-func (a *attempt) start(f Facts, d Decision) (*outcome, error) {
+func (a *attempt) start(ctx context.Context, f Facts, d Decision) (*outcome, error) {
+	if err := a.relist(ctx, f, d); err != nil {
+		return nil, err
+	}
 	if j := a.journal; j.Nonce != "" || j.Restoring {
 		// Somebody brought data back, or a restore is complete: what was promised before is over.
 		j.Nonce, j.Restoring = "", false
@@ -103,6 +106,27 @@ func (a *attempt) start(f Facts, d Decision) (*outcome, error) {
 	silent := f.asks() && len(f.View.Clusters()) == 0
 	return &outcome{decision: d, data: a.data, reason: a.reason(d),
 		start: memberconf.Start{State: memberconf.StateExisting, Initial: []memberconf.Peer{own}, Unchecked: silent}}, nil
+}
+
+// relist tells the cluster where etcd is about to listen, if it looks for this member elsewhere: the
+// configuration changed while the member did not run. The others would wait for its health with changing
+// theirs, and it would not get it before they do.
+func (a *attempt) relist(ctx context.Context, f Facts, d Decision) error {
+	endpoints := d.Cluster.Endpoints
+	if len(endpoints) == 0 {
+		return nil
+	}
+	own, _ := f.own()
+	err := a.o.Others.UpdatePeerURLs(ctx, endpoints, f.Data.MemberID, own.PeerURLs)
+	switch {
+	case err == nil:
+		a.o.Log.Info("the peer URLs were changed", "urls", own.PeerURLs, "reason", "etcd is about to be started with them")
+	case errors.Is(err, member.ErrNoLeader), errors.Is(err, member.ErrUnreachable):
+		return notYet{err} // perhaps it has been done, or the cluster does not answer any more
+	default:
+		a.o.Log.Warn("the peer URLs could not be changed; etcd is started nevertheless", "urls", own.PeerURLs, "error", err)
+	}
+	return nil
 }
 
 // reason is how the member came to its data.

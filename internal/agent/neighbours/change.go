@@ -17,7 +17,7 @@ const (
 	changeTimeout = 10 * time.Second // also of the list of members
 )
 
-// The changes of a cluster that a member needs in order to join it. Each goes through one endpoint
+// The changes of a cluster that a member needs before its etcd runs. Each goes through one endpoint
 // after the other until one of them decides; the outcome is that of [member.Cluster].
 
 // Members lists the members of the cluster behind the endpoints, as its majority confirms.
@@ -41,6 +41,11 @@ func (a *Asker) AddLearner(ctx context.Context, endpoints, peerURLs []string) (p
 // Remove takes a member off the list.
 func (a *Asker) Remove(ctx context.Context, endpoints []string, id uint64) error {
 	return a.change(ctx, endpoints, func(ctx context.Context, c *member.Cluster) error { return c.Remove(ctx, id) })
+}
+
+// UpdatePeerURLs lists a member at other addresses.
+func (a *Asker) UpdatePeerURLs(ctx context.Context, endpoints []string, id uint64, peerURLs []string) error {
+	return a.change(ctx, endpoints, func(ctx context.Context, c *member.Cluster) error { return c.UpdatePeerURLs(ctx, id, peerURLs) })
 }
 
 // change makes one attempt through each endpoint until one decides. Whoever asks for it looks

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -250,6 +251,17 @@ func TestChangesGoThroughAnEndpointThatDecides(t *testing.T) {
 	ms, err := a.Members(ctx, endpoints)
 	if p, ok := ms.ByID(added.ID); err != nil || !ok || !p.Learner {
 		t.Errorf("members %+v, %v, want the learner %x", ms, err, added.ID)
+	}
+	self, moved := ms.Peers[0], []string{"http://127.0.0.1:11"}
+	if self.ID == added.ID {
+		self = ms.Peers[1]
+	}
+	if err := a.UpdatePeerURLs(ctx, endpoints, self.ID, moved); err != nil {
+		t.Error(err)
+	}
+	ms, err = a.Members(ctx, endpoints)
+	if p, ok := ms.ByID(self.ID); err != nil || !ok || !slices.Equal(p.PeerURLs, moved) {
+		t.Errorf("members %+v, %v, want %x at %q", ms, err, self.ID, moved)
 	}
 	if err := a.Remove(ctx, endpoints, added.ID); err != nil {
 		t.Error(err)

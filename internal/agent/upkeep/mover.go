@@ -67,13 +67,15 @@ func (m *Mover) tick(ctx context.Context) {
 		m.said.news(m.Log, slog.LevelInfo, "")
 	case URLsWait:
 		m.said.news(m.Log, slog.LevelInfo, "the peer URLs wait", "reason", d.Reason)
-	case URLsUpdate:
+	case URLsUpdate, URLsList:
 		if err := m.etcd.UpdatePeerURLs(ctx, self.MemberID, d.URLs); err != nil {
 			fail(err)
 			return
 		}
 		m.Log.Info("the peer URLs were changed", "urls", d.URLs, "reason", d.Reason)
-		m.again(ctx, "the new peer URLs are listed")
+		if d.Act == URLsUpdate {
+			m.again(ctx, "the new peer URLs are listed")
+		}
 	case URLsRestart:
 		m.again(ctx, d.Reason)
 	}

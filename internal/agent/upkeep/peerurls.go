@@ -20,7 +20,8 @@ type URLAct string
 const (
 	URLsKeep    URLAct = "keep"
 	URLsWait    URLAct = "wait"
-	URLsUpdate  URLAct = "update"  // list the wanted URLs
+	URLsUpdate  URLAct = "update"  // list the wanted URLs, and restart etcd with them
+	URLsList    URLAct = "list"    // list the wanted URLs, with which etcd runs
 	URLsRestart URLAct = "restart" // they are listed, but etcd runs with the former ones
 )
 
@@ -35,6 +36,8 @@ type URLFacts struct {
 
 // DecidePeerURLs changes the own member only, and only when every wanted member of a lower
 // ordinal has changed, restarted and is healthy again: one at a time, without anybody in charge.
+// Only one that runs with the wanted URLs and is listed with others, after a change that was taken
+// back, waits for nobody: those who look for it elsewhere cannot find it healthy.
 func DecidePeerURLs(f URLFacts) URLChange {
 	self, listed := f.Member(f.Self)
 	i := slices.IndexFunc(f.Wanted, func(w Wanted) bool { return listed && w.Name == self.Name && w.Name != "" })
@@ -45,11 +48,14 @@ func DecidePeerURLs(f URLFacts) URLChange {
 	update := !sameURLs(self.PeerURLs, want)
 	running, known := f.Running[self.Name]
 	restart := known && !sameURLs(running, want)
+	elsewhere := update && known && !restart
 	switch {
 	case len(want) == 0:
 		return URLChange{Act: URLsWait, Reason: "the configuration names no peer URL of " + self.Name}
 	case !update && !restart:
 		return URLChange{Act: URLsKeep, Reason: "the peer URLs are the wanted ones"}
+	case elsewhere && !self.Learner:
+		return f.list(URLsList, self, want)
 	case f.Leader == 0 && !update:
 		// Perhaps because the members look for this one where it does not listen yet.
 		return f.restart(self, "the cluster has no leader")
@@ -68,10 +74,14 @@ func DecidePeerURLs(f URLFacts) URLChange {
 		}
 	}
 	if update {
-		return URLChange{Act: URLsUpdate, URLs: want, Reason: fmt.Sprintf("%s is listed with %s and wants %s", self,
-			strings.Join(self.PeerURLs, ","), strings.Join(want, ","))}
+		return f.list(URLsUpdate, self, want)
 	}
 	return f.restart(self, "the others are healthy")
+}
+
+func (f URLFacts) list(act URLAct, self Member, want []string) URLChange {
+	return URLChange{Act: act, URLs: want, Reason: fmt.Sprintf("%s is listed with %s and wants %s", self,
+		strings.Join(self.PeerURLs, ","), strings.Join(want, ","))}
 }
 
 func (f URLFacts) restart(self Member, when string) URLChange {

@@ -155,6 +155,9 @@ func TestPeerURLsChangeOneMemberAfterTheOther(t *testing.T) {
 		"a learner waits until it votes":                 {"m-0* m-1 m-2+", 3, "01", "01", URLsWait, "is a learner"},
 		"the last one goes":                              {"m-0* m-1 m-2", 3, "01", "01", URLsUpdate, "m-2 is listed"},
 		"a restarted first one does not restart for all": {"m-0* m-1 m-2", 1, "0", "0", URLsKeep, "the wanted ones"},
+		"one that the others look for elsewhere":         {"m-0!dead m-1* m-2!gone", 3, "", "2", URLsList, "m-2 is listed with http"},
+		"the same, that sees no leader":                  {"m-0 m-1 m-2", 3, "", "2", URLsList, "m-2 is listed with http"},
+		"the same, as a learner":                         {"m-0* m-1 m-2+", 3, "", "2", URLsWait, "is a learner"},
 		"a member that is not wanted":                    {"m-0* m-1 m-2 m-3", 4, "", "", URLsWait, "not listed or not wanted"},
 	}
 	for name, c := range cases {
