@@ -118,7 +118,7 @@ func (s *site) sleeper(t *testing.T, at sites.Ahead, bucket, provider string, ke
 	}
 	s.namespace(t, namespace)
 	endpoint, _ := at.Reach()
-	store := map[string]any{"provider": provider, "container": bucket, "prefix": "shop"}
+	store := map[string]any{"provider": provider, "container": bucket, "prefix": sites.Prefix}
 	for secretName, who := range map[string]sites.Who{storeSecret: sites.Writer, "extender": sites.Extender, "collector": sites.Collector} {
 		way, err := at.Way(t.Context(), bucket, endpoint, who)
 		if err != nil {
