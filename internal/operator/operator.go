@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -177,9 +176,6 @@ func options(scheme *runtime.Scheme, cfg config.Config, log *slog.Logger) manage
 			Port:    cfg.Server.Webhooks.Port,
 			CertDir: cfg.Server.Webhooks.ServerCertDir,
 		}),
-	}
-	if cfg.Controllers.DisableLeaseCache {
-		o.Client.Cache.DisableFor = append(o.Client.Cache.DisableFor, &coordinationv1.Lease{})
 	}
 	if cfg.Server.Profiling.Enabled {
 		o.PprofBindAddress = address(cfg.Server.Profiling.Listener)

@@ -61,7 +61,7 @@ func TestTheManagerIsAsTheConfigurationSays(t *testing.T) {
 			"requests": `-1/s, 7 at once, as "application/json", wanted "text/plain"`,
 			"lease":    "true leases garden/ours 1m0s 40s 5s, released true",
 			"listens":  `metrics [::1]:1, health 10.0.0.2:2, profiles "127.0.0.1:6060"`,
-			"uncached": "Secret Lease",
+			"uncached": "Secret",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

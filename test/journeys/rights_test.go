@@ -32,6 +32,7 @@ var shownElsewhere = map[string]string{
 	// Granted to sidecars of the original while they are taken over, and nobody can grant what he has not got.
 	"get pods":                          "TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite of test/operator",
 	"update leases.coordination.k8s.io": "the same",
+	"watch leases.coordination.k8s.io":  "the same; the operator itself lists them",
 
 	"patch jobs.batch": "TestTasksCopyBackups of test/operator edits a Job that runs; here it is over too soon",
 	"update secrets":   "TestCertificatesAreRenewedWhileTheAPIServerAsks of test/operator; here it takes 60 days",

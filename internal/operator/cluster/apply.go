@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,7 @@ type failure struct {
 type outcome struct {
 	changed  bool // at least one request changed something
 	set      bool // the StatefulSet was changed, which pods may have to follow
+	created  []string
 	failures []failure
 }
 
@@ -41,8 +43,12 @@ func (o *outcome) fail(code druidv1alpha1.ErrorCode, err error) {
 // apply carries a plan out. An object that cannot be made keeps the StatefulSet from being made or
 // changed, and nothing from being made that does not need it; as long as something could not be made
 // nothing is removed, and no pod replaced.
-func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) outcome {
-	var out outcome
+func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) (out outcome) {
+	defer func() {
+		if len(out.created) > 0 {
+			r.log(ctx).Info("objects were created", "namespace", o.Etcd.Namespace, "etcd", o.Etcd.Name, "objects", out.created)
+		}
+	}()
 	if r.relabel(ctx, o, p, &out); len(out.failures) > 0 {
 		return out
 	}
@@ -136,6 +142,7 @@ func (r *Reconciler) makeTogether(ctx context.Context, o *Observed, p Plan, out 
 	_ = g.Wait() // each keeps its own failure
 	for _, part := range parts {
 		out.changed = out.changed || part.changed
+		out.created = append(out.created, part.created...)
 		out.failures = append(out.failures, part.failures...)
 	}
 	return rest
@@ -172,6 +179,9 @@ func (r *Reconciler) make(ctx context.Context, o *Observed, p Plan, key Key, obj
 	if err != nil {
 		return err
 	}
+	if key.Kind == kindLease && done.Created {
+		r.heartbeats.made(o.Etcd, done.Object.(*coordinationv1.Lease))
+	}
 	if len(done.TakenFrom) > 0 {
 		r.event(o.Etcd, ChangeUndone, fmt.Sprintf("%s was set back: %s had changed it", key, strings.Join(done.TakenFrom, ", ")))
 	}
@@ -179,7 +189,11 @@ func (r *Reconciler) make(ctx context.Context, o *Observed, p Plan, key Key, obj
 		out.changed = true
 		out.set = out.set || key.Kind == "StatefulSet" && done.Changed
 		r.metrics.Object(key.Kind, actionOf(done))
-		r.log(ctx).Info("an object was applied", "kind", key.Kind, "name", key.Name, "created", done.Created, "takenFrom", done.TakenFrom)
+		if done.Created {
+			out.created = append(out.created, key.String())
+		} else {
+			r.log(ctx).Info("an object was changed", "namespace", o.Etcd.Namespace, "kind", key.Kind, "name", key.Name, "takenFrom", done.TakenFrom)
+		}
 	}
 	return nil
 }

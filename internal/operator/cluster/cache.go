@@ -3,7 +3,6 @@ package cluster
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,16 +16,19 @@ import (
 	"druid.internal/druid/internal/operator/kube"
 )
 
+// ours is the label of everything that the operator makes.
+var ours = client.MatchingLabels{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy}
+
 // CacheOptions keep in memory what is looked at: of the kinds that everybody has, the objects with our
-// label alone, and none of what others wrote about who wrote what.
+// label alone, and none of what others wrote about who wrote what. Leases are kept by [heartbeats].
 func CacheOptions() cache.Options {
-	ours := labels.SelectorFromSet(labels.Set{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy})
+	label := labels.SelectorFromSet(labels.Set(ours))
 	o := cache.Options{DefaultTransform: strip, ByObject: map[client.Object]cache.ByObject{}}
 	for _, kind := range []client.Object{
 		&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{},
-		&policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &coordinationv1.Lease{}, &druidv1alpha1.EtcdMember{}, &batchv1.Job{}, &batchv1.CronJob{},
+		&policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &druidv1alpha1.EtcdMember{}, &batchv1.Job{}, &batchv1.CronJob{},
 	} {
-		o.ByObject[kind] = cache.ByObject{Label: ours}
+		o.ByObject[kind] = cache.ByObject{Label: label}
 	}
 	return o
 }

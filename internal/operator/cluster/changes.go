@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"reflect"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -22,26 +20,6 @@ func etcdChanged() predicate.Predicate {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 			!reflect.DeepEqual(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) ||
 			(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
-	}}
-}
-
-// leaseTells: a member is another one, plays another part, or is back after it was not heard of for
-// longer than a threshold.
-func leaseTells(unknown time.Duration) predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*coordinationv1.Lease)
-		now, same := e.ObjectNew.(*coordinationv1.Lease)
-		if !ok || !same || headChanged(before, now) {
-			return true
-		}
-		a, b := before.Spec, now.Spec
-		switch {
-		case (a.HolderIdentity == nil) != (b.HolderIdentity == nil), a.HolderIdentity != nil && *a.HolderIdentity != *b.HolderIdentity:
-			return true
-		case a.RenewTime == nil || b.RenewTime == nil:
-			return (a.RenewTime == nil) != (b.RenewTime == nil)
-		}
-		return b.RenewTime.Sub(a.RenewTime.Time) >= unknown
 	}}
 }
 

@@ -30,6 +30,9 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := r.listen(ctx, o); err != nil {
+		return reconcile.Result{}, err
+	}
 	left, failures := r.removeAll(ctx, o)
 	s := *e.Status.DeepCopy()
 	s.LastErrors = lastErrors(s.LastErrors, failures, r.now())

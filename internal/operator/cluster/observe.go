@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -47,6 +47,9 @@ type Observed struct {
 	// CertificateFault is why members could not reach each other with the certificates for peers, looked for
 	// only before they do.
 	CertificateFault string
+
+	// heard is when the Leases were read from the API server.
+	heard time.Time
 
 	// Classes are the StorageClasses of claims about which something is to be done, nil: it does not
 	// exist. The others are not looked for.
@@ -102,24 +105,17 @@ func (r *Reconciler) observe(ctx context.Context, e *druidv1alpha1.Etcd) (*Obser
 		}
 	}
 	var (
-		leases  coordinationv1.LeaseList
 		members druidv1alpha1.EtcdMemberList
 		pods    corev1.PodList
 		claims  corev1.PersistentVolumeClaimList
 	)
-	for _, list := range []client.ObjectList{&leases, &members, &pods, &claims} {
+	for _, list := range []client.ObjectList{&members, &pods, &claims} {
 		err := r.cache.List(ctx, list, client.InNamespace(e.Namespace), client.MatchingFields{partOf: e.Name}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, fmt.Errorf("list %T of %s: %w", list, e.Name, err)
 		}
 	}
-	for i := range leases.Items {
-		l := &leases.Items[i]
-		if _, ours := e.MemberOrdinal(l.Name); ours {
-			o.Leases = append(o.Leases, *l)
-		}
-		o.Live[Key{"Lease", l.Name}] = l
-	}
+	o.listen(r.heartbeats.last(e))
 	for i := range members.Items {
 		m := &members.Items[i]
 		if _, ours := e.MemberOrdinal(m.Name); ours {
@@ -139,6 +135,20 @@ func (r *Reconciler) observe(ctx context.Context, e *druidv1alpha1.Etcd) (*Obser
 		}
 	}
 	return o, nil
+}
+
+// listen has the Leases be those that were heard.
+func (o *Observed) listen(h heard) {
+	for i := range o.Leases {
+		delete(o.Live, Key{kindLease, o.Leases[i].Name})
+	}
+	o.Leases, o.heard = nil, h.at
+	for _, l := range h.leases {
+		if _, ours := o.Etcd.MemberOrdinal(l.Name); ours {
+			o.Leases = append(o.Leases, *l)
+		}
+		o.Live[Key{kindLease, l.Name}] = l
+	}
 }
 
 // extensions reads the pods of the task that prolongs locks.

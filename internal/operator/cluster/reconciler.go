@@ -53,7 +53,10 @@ type Reconciler struct {
 	snapshots *snapshots
 	metrics   *metrics.Catalogue
 	configs   *configurations
-	logger    *slog.Logger
+	// heartbeats are the Leases; rehear: they are read at every look.
+	heartbeats *heartbeats
+	rehear     bool
+	logger     *slog.Logger
 
 	mu     sync.Mutex
 	tokens map[types.UID]time.Time // when the Secret was seen last, by Etcd
@@ -142,7 +145,20 @@ func (r *Reconciler) next(p Plan, out outcome) (reconcile.Result, error) {
 	}
 	// Looks for which nobody asked come last: if they were all that there is time for, new Etcds would
 	// wait for ever.
-	return reconcile.Result{RequeueAfter: r.syncPeriod, Priority: priority(handler.LowPriority)}, nil
+	return reconcile.Result{RequeueAfter: inStep(r.now(), r.syncPeriod), Priority: priority(handler.LowPriority)}, nil
+}
+
+// steps are how many moments there are in a period at which Etcds are looked at for which nobody asked.
+const steps = 15
+
+// inStep is in how long such a moment is, after a period or little less: to wake up for each of many Etcds takes as
+// long as the looks do.
+func inStep(now time.Time, period time.Duration) time.Duration {
+	step := period / steps
+	if step == 0 {
+		return period
+	}
+	return now.Add(period).Truncate(step).Sub(now)
 }
 
 func priority(p int) *int { return &p }
@@ -171,7 +187,13 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 		return nil, err
 	}
 	pending, volumesAsk := o.volumesPending(mode)
-	if q, known := r.calm(o); known && !pending {
+	q, calm := r.calm(o)
+	if anew, err := r.hear(ctx, o, calm && !pending); err != nil {
+		return nil, err
+	} else if anew {
+		q, calm = r.calm(o)
+	}
+	if calm && !pending {
 		o.Quiet = &q
 		return o, nil
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -34,7 +33,7 @@ const partOf = "part-of"
 
 // Setup adds the controller to the manager, whose cache must be that of [CacheOptions].
 func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
-	indexed := []client.Object{&coordinationv1.Lease{}, &druidv1alpha1.EtcdMember{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}}
+	indexed := []client.Object{&druidv1alpha1.EtcdMember{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}}
 	for _, o := range indexed {
 		err := mgr.GetFieldIndexer().IndexField(context.Background(), o, partOf, func(o client.Object) []string {
 			if name, ok := o.GetLabels()[druidv1alpha1.LabelPartOf]; ok {
@@ -75,6 +74,8 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		snapshots:  snapshots,
 		metrics:    measured,
 		configs:    newConfigurations(),
+		heartbeats: newHeartbeats(mgr.GetAPIReader(), c.EtcdMember.UnknownThreshold, time.Now, log),
+		rehear:     cfg.Controllers.DisableLeaseCache,
 		logger:     log,
 		tokens:     map[types.UID]time.Time{},
 		claims:     map[types.UID]claimNews{},
@@ -91,11 +92,11 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		b = b.Watches(o, owner, builder.WithPredicates(notMade()))
 	}
 	b = b.Watches(&appsv1.StatefulSet{}, owner).
-		Watches(&coordinationv1.Lease{}, owner, builder.WithPredicates(leaseTells(r.settings.Thresholds.Unknown))).
 		Watches(&druidv1alpha1.EtcdMember{}, owner, builder.WithPredicates(memberTells())).
 		Watches(&druidv1alpha1.EtcdOperatorTask{}, owner).
 		Watches(&corev1.Pod{}, label).
 		Watches(&corev1.PersistentVolumeClaim{}, label).
+		WatchesRawSource(r.heartbeats).
 		WatchesRawSource(source.Channel(snapshots.told, &handler.EnqueueRequestForObject{}))
 	return b.Complete(r)
 }

@@ -89,8 +89,8 @@ func settings(c *Config) []setting {
 		{path: "server.profiling.port", flag: "profiling-port", value: port(&s.Profiling.Port),
 			doc: "port of the profiles"},
 
-		{path: "controllers.disableLeaseCache", flag: "disable-lease-cache", value: toggle{&c.Controllers.DisableLeaseCache}, deprecated: "leave it out, the cache of Leases costs little",
-			doc: "read Leases from the API server each time instead of watching them"},
+		{path: "controllers.disableLeaseCache", flag: "disable-lease-cache", value: toggle{&c.Controllers.DisableLeaseCache}, deprecated: "leave it out, Leases are listed every ten seconds, and read anew where that counts",
+			doc: "read the Leases of an Etcd at each look"},
 		{path: "controllers.etcd.concurrentSyncs", flag: "etcd-workers", value: workers(&etcd.ConcurrentSyncs, 1),
 			doc: "Etcds that are worked on at once"},
 		{path: "controllers.etcd.enableEtcdSpecAutoReconcile", flag: "enable-etcd-spec-auto-reconcile", value: toggle{&etcd.EnableEtcdSpecAutoReconcile},

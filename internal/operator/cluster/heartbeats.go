@@ -1,0 +1,259 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+)
+
+// How the Leases of all members are listed.
+const (
+	// heartbeatsEvery is how often: as often as members renew theirs by default.
+	heartbeatsEvery = 10 * time.Second
+	// heartbeatsPage is how many with one request.
+	heartbeatsPage = 500
+	// heartbeatsAgain is how soon after a failure, and twice as late after each further one.
+	heartbeatsAgain = time.Second
+	// heardLongAgo is after how long what was listed counts for nothing: listing has failed.
+	heardLongAgo = 3 * heartbeatsEvery
+)
+
+// heartbeats are the Leases of all members. They are listed every now and then and not watched: a thousand clusters
+// renew 300 a second, and to be told of one by a watch takes the operator about ten times what reading it in a list does.
+//
+// What is known of an Etcd is up to a period old. While something happens to it, or before a member is said to be
+// silent, its Leases are read anew: see [Reconciler.hear].
+type heartbeats struct {
+	live    client.Reader // asks the API server
+	unknown time.Duration // after which a Lease is expired
+	now     func() time.Time
+	log     *slog.Logger
+
+	listed chan struct{} // closed once all are known
+
+	mu sync.RWMutex
+	of map[types.NamespacedName]heard // by Etcd
+}
+
+// heard are the Leases of an Etcd as they were at a moment, by name. They belong to everybody.
+type heard struct {
+	at     time.Time
+	leases []*coordinationv1.Lease
+}
+
+func newHeartbeats(live client.Reader, unknown time.Duration, now func() time.Time, log *slog.Logger) *heartbeats {
+	return &heartbeats{live: live, unknown: unknown, now: now, log: log, listed: make(chan struct{}), of: map[types.NamespacedName]heard{}}
+}
+
+// Start implements source.Source: Etcds are looked at of which a Lease tells something.
+func (h *heartbeats) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go h.run(ctx, func(etcd types.NamespacedName) { waiting{queue}.Add(reconcile.Request{NamespacedName: etcd}) })
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource: no Etcd is looked at before all Leases are known.
+func (h *heartbeats) WaitForSync(ctx context.Context) error {
+	select {
+	case <-h.listed:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("list the Leases of members: %w", context.Cause(ctx))
+	}
+}
+
+// run lists until ctx ends.
+func (h *heartbeats) run(ctx context.Context, tell func(etcd types.NamespacedName)) {
+	known, again := false, heartbeatsAgain
+	for {
+		next := min(heartbeatsEvery, h.unknown/3)
+		changed, err := h.poll(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			h.log.Warn("the Leases of the members could not be listed, and are listed again", "in", again, "error", err)
+			next, again = again, min(2*again, heartbeatsEvery)
+		case !known:
+			known, again = true, heartbeatsAgain
+			close(h.listed) // every Etcd is looked at now
+		default:
+			again = heartbeatsAgain
+			for _, etcd := range changed {
+				tell(etcd)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		}
+	}
+}
+
+// poll lists the Leases of all members, and returns the Etcds of which one tells something.
+func (h *heartbeats) poll(ctx context.Context) ([]types.NamespacedName, error) {
+	began := h.now()
+	found := map[types.NamespacedName][]*coordinationv1.Lease{}
+	for next := ""; ; {
+		var page coordinationv1.LeaseList
+		if err := h.live.List(ctx, &page, ours, client.Limit(heartbeatsPage), client.Continue(next)); err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			l := &page.Items[i]
+			etcd := types.NamespacedName{Namespace: l.Namespace, Name: l.Labels[druidv1alpha1.LabelPartOf]}
+			found[etcd] = append(found[etcd], h.kept(etcd, l))
+		}
+		if next = page.Continue; next == "" {
+			return h.take(began, found), nil
+		}
+	}
+}
+
+// kept is a Lease of which as much is what is kept already as can be: most differ only in when they were renewed.
+func (h *heartbeats) kept(etcd types.NamespacedName, l *coordinationv1.Lease) *coordinationv1.Lease {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	before := h.of[etcd].leases
+	if i := slices.IndexFunc(before, func(b *coordinationv1.Lease) bool { return b.UID == l.UID }); i >= 0 && !headChanged(before[i], l) {
+		same := *before[i]
+		same.ResourceVersion = l.ResourceVersion
+		if !reflect.DeepEqual(same.Spec.HolderIdentity, l.Spec.HolderIdentity) {
+			same.Spec.HolderIdentity = l.Spec.HolderIdentity
+		}
+		same.Spec.RenewTime = l.Spec.RenewTime
+		return &same
+	}
+	whole := *l // and not the page that it came with
+	_, _ = strip(&whole)
+	return &whole
+}
+
+// take replaces what is known by what was found, and returns the Etcds of which a Lease tells something. What was read
+// or made after the listing began is newer.
+func (h *heartbeats) take(began time.Time, found map[types.NamespacedName][]*coordinationv1.Lease) (changed []types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := make(map[types.NamespacedName]heard, len(found))
+	for etcd, leases := range found {
+		slices.SortFunc(leases, byLeaseName)
+		of[etcd] = heard{began, leases}
+	}
+	for etcd, before := range h.of {
+		switch now, is := of[etcd]; {
+		case before.at.After(began):
+			of[etcd] = before
+		case !is:
+			changed = append(changed, etcd)
+		case h.tells(before.leases, now.leases):
+			changed = append(changed, etcd)
+		}
+	}
+	for etcd := range of {
+		if _, was := h.of[etcd]; !was {
+			changed = append(changed, etcd)
+		}
+	}
+	h.of = of
+	return changed
+}
+
+// tells: there are other members, or one is told anew by somebody else, plays another part, or is back after it was
+// not heard of for longer than a threshold.
+func (h *heartbeats) tells(before, now []*coordinationv1.Lease) bool {
+	return !slices.EqualFunc(before, now, func(b, n *coordinationv1.Lease) bool {
+		if b.UID != n.UID || headChanged(b, n) || !reflect.DeepEqual(b.Spec.HolderIdentity, n.Spec.HolderIdentity) {
+			return false
+		}
+		was, is := b.Spec.RenewTime, n.Spec.RenewTime
+		if was == nil || is == nil {
+			return was == is
+		}
+		return is.Sub(was.Time) < h.unknown
+	})
+}
+
+func byLeaseName(a, b *coordinationv1.Lease) int { return cmp.Compare(a.Name, b.Name) }
+
+// last are the Leases of an Etcd as they were listed, or read, last.
+func (h *heartbeats) last(e *druidv1alpha1.Etcd) heard {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.of[client.ObjectKeyFromObject(e)]
+}
+
+// made takes note of a Lease that was made a moment ago.
+func (h *heartbeats) made(e *druidv1alpha1.Etcd, l *coordinationv1.Lease) {
+	_, _ = strip(l)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := client.ObjectKeyFromObject(e)
+	leases := slices.DeleteFunc(slices.Clone(h.of[key].leases), func(b *coordinationv1.Lease) bool { return b.Name == l.Name })
+	leases = append(leases, l)
+	slices.SortFunc(leases, byLeaseName)
+	h.of[key] = heard{h.now(), leases}
+}
+
+// read asks for the Leases of one Etcd.
+func (h *heartbeats) read(ctx context.Context, e *druidv1alpha1.Etcd) (heard, error) {
+	key, found := client.ObjectKeyFromObject(e), heard{at: h.now()}
+	var list coordinationv1.LeaseList
+	if err := h.live.List(ctx, &list, client.InNamespace(e.Namespace), client.MatchingLabels{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: e.Name}); err != nil {
+		return heard{}, fmt.Errorf("list the Leases of %s: %w", e.Name, err)
+	}
+	for i := range list.Items {
+		found.leases = append(found.leases, h.kept(key, &list.Items[i]))
+	}
+	slices.SortFunc(found.leases, byLeaseName)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(found.leases) == 0 {
+		delete(h.of, key)
+	} else {
+		h.of[key] = found
+	}
+	return found, nil
+}
+
+// kindLease is what an Etcd has one of for each member, as its heartbeat.
+const kindLease = "Lease"
+
+// hear reads the Leases of an Etcd anew where what was listed is not enough: something happens to its members, one of
+// them would be said to be silent, or nothing could be listed for a while. calm: nothing has to be done, by what was listed.
+func (r *Reconciler) hear(ctx context.Context, o *Observed, calm bool) (anew bool, err error) {
+	now := r.now()
+	switch lives := slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }); {
+	case r.rehear:
+	case !calm && lives:
+	case len(o.Leases) > 0 && now.Sub(o.heard) > heardLongAgo:
+	case slices.ContainsFunc(o.Leases, func(l coordinationv1.Lease) bool {
+		return l.Spec.RenewTime != nil && now.Sub(l.Spec.RenewTime.Time) >= r.heartbeats.unknown && o.replicas() > 0
+	}):
+	default:
+		return false, nil
+	}
+	return true, r.listen(ctx, o)
+}
+
+// listen reads the Leases of an Etcd.
+func (r *Reconciler) listen(ctx context.Context, o *Observed) error {
+	h, err := r.heartbeats.read(ctx, o.Etcd)
+	if err == nil {
+		o.listen(h)
+	}
+	return err
+}
