@@ -1,15 +1,12 @@
 package cluster
 
 import (
-	"cmp"
 	"encoding/json"
-	"hash/fnv"
-	"io"
-	"maps"
-	"slices"
+	"hash/maphash"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -34,79 +31,76 @@ type Quiet struct {
 // fingerprint is over everything that decides what the objects of an Etcd shall be, and what they are.
 // Of what is written all the time, Leases and EtcdMembers, it is over what tells whose they are.
 func fingerprint(o *Observed) uint64 {
-	h := fnv.New64a()
-	put := func(texts ...string) {
-		for _, t := range texts {
-			_, _ = io.WriteString(h, t)
-			_, _ = h.Write([]byte{0})
-		}
-	}
-	pairs := func(m map[string]string) {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			put(k, m[k])
-		}
-		put("")
-	}
+	var p tally
 	e := o.Etcd
-	put(string(e.UID), strconv.FormatInt(e.Generation, 10))
-	pairs(e.Annotations)
+	p.add("etcd", string(e.UID), strconv.FormatInt(e.Generation, 10))
+	p.pairs("annotation", "", e.Annotations)
 	if g := e.Status.ObservedGeneration; g != nil {
-		put(strconv.FormatInt(*g, 10))
+		p.add("applied", strconv.FormatInt(*g, 10))
 	}
 	if r := e.Status.LastKnownRevision; r == nil || o.replicas() == 0 {
-		put("revision", strconv.FormatInt(known(e), 10))
+		p.add("revision", strconv.FormatInt(known(e), 10))
 	}
 	if h := health.Hibernation(o.Observation); h != nil {
 		text, _ := json.Marshal(h) // of a struct of texts and times there is no error
-		put(string(text), strconv.FormatBool(newFull(o, h)))
+		p.add("hibernation", string(text), strconv.FormatBool(newFull(o, h)))
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(o.Live), func(a, b Key) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) }) {
-		object := o.Live[key]
-		put(key.Kind, key.Name, string(object.GetUID()))
+	for key, object := range o.Live {
+		what := key.Kind + "/" + key.Name
+		p.add(what, string(object.GetUID()))
 		switch object := object.(type) {
 		case *druidv1alpha1.EtcdMember:
-			head(object, put, pairs)
+			p.head(what, object)
 			if t := object.Status.PeerTLSEnabled; t != nil {
-				put(strconv.FormatBool(*t))
+				p.add(what, "tls", strconv.FormatBool(*t))
 			}
+		case *coordinationv1.Lease:
+			p.head(what, object)
 		default:
-			if key.Kind == "Lease" {
-				head(object, put, pairs)
-				continue
-			}
-			put(object.GetResourceVersion())
+			p.add(what, "version", object.GetResourceVersion())
 		}
 	}
-	for _, p := range byName(o.Pods) {
-		put(p.Name, string(p.UID), p.Labels[appsv1.ControllerRevisionHashLabelKey], strconv.FormatBool(p.DeletionTimestamp != nil), p.Annotations[druidv1alpha1.AnnotationConfigMapRead])
+	for i := range o.Pods {
+		pod := &o.Pods[i]
+		p.add("pod", pod.Name, string(pod.UID), pod.Labels[appsv1.ControllerRevisionHashLabelKey], strconv.FormatBool(pod.DeletionTimestamp != nil), pod.Annotations[druidv1alpha1.AnnotationConfigMapRead])
 	}
-	for _, c := range byName(o.Claims) {
-		put(c.Name)
+	for i := range o.Claims {
+		p.add("claim", o.Claims[i].Name)
 	}
-	return h.Sum64()
+	return uint64(p)
 }
 
-// byName sorts objects: a cache lists them in another order each time.
-func byName[T any, P interface {
-	*T
-	client.Object
-}](all []T) []P {
-	sorted := make([]P, len(all))
-	for i := range all {
-		sorted[i] = &all[i]
+// tally is the sum of the digests of facts, in whatever order: caches and maps have another one each time. It means
+// nothing to another process.
+type tally uint64
+
+var tallies = maphash.MakeSeed()
+
+// add takes one fact, which is all of the texts.
+func (p *tally) add(texts ...string) {
+	var h maphash.Hash
+	h.SetSeed(tallies)
+	for _, t := range texts {
+		_, _ = h.WriteString(t)
+		_ = h.WriteByte(0)
 	}
-	slices.SortFunc(sorted, func(a, b P) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return sorted
+	*p += tally(h.Sum64())
+}
+
+func (p *tally) pairs(kind, of string, m map[string]string) {
+	for k, v := range m {
+		p.add(kind, of, k, v)
+	}
 }
 
 // head is what we write of an object that others fill.
-func head(o client.Object, put func(...string), pairs func(map[string]string)) {
-	pairs(o.GetLabels())
-	pairs(o.GetAnnotations())
+func (p *tally) head(what string, o client.Object) {
+	p.pairs("label", what, o.GetLabels())
+	p.pairs("annotation", what, o.GetAnnotations())
 	for _, r := range o.GetOwnerReferences() {
-		put(string(r.UID))
+		p.add("owner", what, string(r.UID))
 	}
-	put(strconv.FormatBool(o.GetDeletionTimestamp() != nil))
+	p.add("goes", what, strconv.FormatBool(o.GetDeletionTimestamp() != nil))
 }
 
 // quiet says whether a plan that was carried out left nothing to do, and what to remember of it.
