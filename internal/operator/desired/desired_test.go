@@ -384,3 +384,21 @@ func TestEveryMountHasAVolume(t *testing.T) {
 		}
 	}
 }
+
+// What is in the maps is written without going by way of JSON, which would tell by its own rules what a type looks like.
+func TestConfigurationFilesAreWrittenAsJSONWouldHaveThem(t *testing.T) {
+	for name, change := range shapes {
+		in := input(etcd(change))
+		in.AtLeast = 1 << 60
+		for file, conf := range map[string]map[string]any{EtcdFile: etcdConfig(in), SidecarFile: sidecarConfig(in)} {
+			want, err := yaml.Marshal(conf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := marshal(conf)
+			if d := cmp.Diff(string(want), string(got)); d != "" || err != nil {
+				t.Errorf("%s, %s (%v): -want +got:\n%s", name, file, err, d)
+			}
+		}
+	}
+}
