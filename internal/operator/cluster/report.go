@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -240,13 +242,32 @@ func (r *Reconciler) write(ctx context.Context, e *druidv1alpha1.Etcd, s druidv1
 	if equality.Semantic.DeepEqual(e.Status, s) {
 		return nil
 	}
-	// Only what may differ is compared.
 	head := metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name, UID: e.UID}
 	was, next := &druidv1alpha1.Etcd{ObjectMeta: head, Status: e.Status}, &druidv1alpha1.Etcd{ObjectMeta: head, Status: s}
-	if err := r.client.Status().Patch(ctx, next, client.MergeFrom(was), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
+	leaveOutSame(&was.Status, &next.Status)
+	changes, err := client.MergeFrom(was).Data(next)
+	if err != nil {
+		return fmt.Errorf("compare the status: %w", err)
+	}
+	// Of the answer nothing is read, so it need not be the whole Etcd.
+	answer := &metav1.PartialObjectMetadata{ObjectMeta: head}
+	answer.SetGroupVersionKind(druidv1alpha1.GroupVersion().WithKind(druidv1alpha1.KindEtcd))
+	if err := r.client.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, changes), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil
+}
+
+// leaveOutSame takes the fields that are the same out of both: to encode and compare them takes most of the time that a
+// change of the status takes.
+func leaveOutSame(a, b *druidv1alpha1.EtcdStatus) {
+	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for i := range x.NumField() {
+		if equality.Semantic.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			x.Field(i).SetZero()
+			y.Field(i).SetZero()
+		}
+	}
 }
 
 // writeDown writes what is known of a hibernation before anything is done that depends on it: whoever comes after an

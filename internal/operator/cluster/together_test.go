@@ -75,7 +75,7 @@ func TestWhatTheOperatorMadeItselfIsNotLookedAt(t *testing.T) {
 // An operator that had time for nothing else than its periodic looks never came to the Etcds that were
 // there when it began.
 func TestLooksForWhichNobodyAskedComeLast(t *testing.T) {
-	r := &Reconciler{syncPeriod: 15 * time.Second}
+	r := &Reconciler{syncPeriod: 15 * time.Second, now: func() time.Time { return testNow }}
 	done := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Done: true}}
 	for name, c := range map[string]struct {
 		plan Plan
@@ -87,6 +87,23 @@ func TestLooksForWhichNobodyAskedComeLast(t *testing.T) {
 		got, err := r.next(c.plan, outcome{})
 		if err != nil || got.Priority == nil || *got.Priority != c.want {
 			t.Errorf("%s: %+v (%v), want priority %d", name, got, err, c.want)
+		}
+	}
+}
+
+func TestLooksForWhichNobodyAskedComeTogether(t *testing.T) {
+	for _, c := range []struct {
+		after, period, want time.Duration
+	}{
+		{0, 15 * time.Second, 15 * time.Second},
+		{400 * time.Millisecond, 15 * time.Second, 14600 * time.Millisecond},
+		{999 * time.Millisecond, 15 * time.Second, 14001 * time.Millisecond},
+		{time.Second, 15 * time.Second, 15 * time.Second},
+		{time.Second, time.Minute, 59 * time.Second},
+		{0, 3, 3},
+	} {
+		if got := inStep(testNow.Add(c.after), c.period); got != c.want {
+			t.Errorf("%s after a moment, with a period of %s: in %s, want %s", c.after, c.period, got, c.want)
 		}
 	}
 }
