@@ -62,6 +62,7 @@ type scale struct {
 	etcds             int
 	made, bare, still *measured
 	asked             []string // the requests it sent while nothing happened
+	lists             int      // by which it listed the Leases of all members meanwhile
 	looks             float64  // at Etcds meanwhile
 	sent, tried       float64  // requests, and looks, while they were made
 	objects           int      // that a bare client made
@@ -155,7 +156,7 @@ func (s *scale) remarks(idle time.Duration) []string {
 	n := float64(s.etcds)
 	all := []string{
 		fmt.Sprintf("While %d Etcds were made each was looked at %.1f times, for which the operator sent %.1f requests.", s.etcds, s.tried/n, s.sent/n),
-		fmt.Sprintf("%d idle Etcds were looked at %.0f times in %s.", s.etcds, s.looks, idle),
+		fmt.Sprintf("%d idle Etcds were looked at %.0f times in %s, for none of which a request was sent but those below; the Leases of all members were listed meanwhile, with %d requests.", s.etcds, s.looks, idle, s.lists),
 	}
 	if n := len(s.asked); n > 0 {
 		all = append(all, fmt.Sprintf("The operator of %d idle Etcds sent %d requests, such as: %s", s.etcds, n, strings.Join(s.asked[:min(n, 3)], "; ")))
@@ -266,7 +267,7 @@ func (b *bench) lookAtIdle(ctx context.Context, site *site, op *operating, beats
 	if s.looks < float64(s.etcds) {
 		return fmt.Errorf("it looked at Etcds %.0f times in %s, at each less than once", s.looks, took.Round(time.Second))
 	}
-	s.asked, err = site.asked(begun, begun.Add(took))
+	s.asked, s.lists, err = site.asked(begun, begun.Add(took))
 	return err
 }
 
