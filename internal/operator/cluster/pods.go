@@ -17,6 +17,20 @@ import (
 // stuckAfter is for how long a pod may be terminating beyond the time that it was given.
 const stuckAfter = 30 * time.Second
 
+// fillsWithin is how long a new StatefulSet has to make its pods before anything is said about them.
+const fillsWithin = 2 * time.Second
+
+// fills: the StatefulSet was made a moment ago and makes its pods one after the other. All that could be done is to say
+// after each how many there are.
+func (o *Observed) fills(now time.Time) bool {
+	s := o.StatefulSet
+	if s == nil || len(o.Pods) >= int(o.replicas()) || o.foreign() {
+		return false
+	}
+	age := now.Sub(s.CreationTimestamp.Time)
+	return age >= 0 && age < fillsWithin
+}
+
 // outdated are the pods that were not made from the newest template.
 func outdated(o *Observed) (names []string) {
 	if o.StatefulSet == nil {

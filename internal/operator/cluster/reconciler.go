@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,6 +85,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	clock.Ended(metrics.Observe)
 	now := r.now()
+	if o.fills(now) {
+		return reconcile.Result{RequeueAfter: togetherWithin}, nil
+	}
 	p, err := Decide(o, r.settings, now)
 	clock.Ended(metrics.Decide)
 	var out outcome
@@ -361,10 +365,23 @@ func (r *Reconciler) finalizer(ctx context.Context, e *druidv1alpha1.Etcd) error
 	}
 	before := e.DeepCopy()
 	controllerutil.AddFinalizer(e, druidv1alpha1.Finalizer)
-	if err := r.client.Patch(ctx, e, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kube.FieldManager)); err != nil {
+	changes, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(e)
+	if err != nil {
 		return fmt.Errorf("add the finalizer: %w", err)
 	}
+	answer := head(e)
+	if err := r.client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, changes), client.FieldOwner(kube.FieldManager)); err != nil {
+		return fmt.Errorf("add the finalizer: %w", err)
+	}
+	e.ResourceVersion = answer.ResourceVersion
 	return nil
+}
+
+// head is an Etcd for requests of which the answer need not be the whole Etcd: nothing else is read of it.
+func head(e *druidv1alpha1.Etcd) *metav1.PartialObjectMetadata {
+	h := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name, UID: e.UID}}
+	h.SetGroupVersionKind(druidv1alpha1.GroupVersion().WithKind(druidv1alpha1.KindEtcd))
+	return h
 }
 
 // finish takes annotations away by which somebody asked for what is done.

@@ -242,17 +242,13 @@ func (r *Reconciler) write(ctx context.Context, e *druidv1alpha1.Etcd, s druidv1
 	if equality.Semantic.DeepEqual(e.Status, s) {
 		return nil
 	}
-	head := metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name, UID: e.UID}
-	was, next := &druidv1alpha1.Etcd{ObjectMeta: head, Status: e.Status}, &druidv1alpha1.Etcd{ObjectMeta: head, Status: s}
+	was, next := &druidv1alpha1.Etcd{Status: e.Status}, &druidv1alpha1.Etcd{Status: s}
 	leaveOutSame(&was.Status, &next.Status)
 	changes, err := client.MergeFrom(was).Data(next)
 	if err != nil {
 		return fmt.Errorf("compare the status: %w", err)
 	}
-	// Of the answer nothing is read, so it need not be the whole Etcd.
-	answer := &metav1.PartialObjectMetadata{ObjectMeta: head}
-	answer.SetGroupVersionKind(druidv1alpha1.GroupVersion().WithKind(druidv1alpha1.KindEtcd))
-	if err := r.client.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, changes), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Status().Patch(ctx, head(e), client.RawPatch(types.MergePatchType, changes), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil

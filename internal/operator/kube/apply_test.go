@@ -2,9 +2,12 @@ package kube
 
 import (
 	"errors"
+	"maps"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -56,5 +59,66 @@ func TestAVersionThatIsNamedIsTheOneThatIsChanged(t *testing.T) {
 	}
 	if got := *live().Spec.Replicas; got != 0 {
 		t.Errorf("it has %d replicas, want 0", got)
+	}
+}
+
+// Controllers write the status of a StatefulSet all the time: that is no reason to compare everything, and an edit is.
+func TestOnlyAChangeBesidesTheStatusIsLookedAt(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		change func(*appsv1.StatefulSet)
+		same   bool
+	}{
+		"nothing":             {func(*appsv1.StatefulSet) {}, true},
+		"the status":          {func(s *appsv1.StatefulSet) { s.ResourceVersion, s.Status.Replicas = "9", 3 }, true},
+		"the specification":   {func(s *appsv1.StatefulSet) { s.ResourceVersion, s.Generation = "9", 3 }, false},
+		"a label":             {func(s *appsv1.StatefulSet) { s.ResourceVersion, s.Labels = "9", map[string]string{"a": "c"} }, false},
+		"an annotation":       {func(s *appsv1.StatefulSet) { s.ResourceVersion, s.Annotations = "9", map[string]string{"x": ""} }, false},
+		"an owner":            {func(s *appsv1.StatefulSet) { s.ResourceVersion, s.OwnerReferences = "9", nil }, false},
+		"a finalizer":         {func(s *appsv1.StatefulSet) { s.ResourceVersion, s.Finalizers = "9", []string{"f"} }, false},
+		"label to annotation": {func(s *appsv1.StatefulSet) { s.ResourceVersion, s.Labels, s.Annotations = "9", nil, s.Labels }, false},
+	} {
+		s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
+			UID: "u", Generation: 2, ResourceVersion: "1", Labels: map[string]string{"a": "b"}, OwnerReferences: []metav1.OwnerReference{{UID: "e", Kind: "Etcd", Name: "main"}},
+		}}
+		a := NewApplier(nil, nil)
+		a.remember(s, "digest")
+		c.change(s)
+		if got := a.asSeen("digest", s); got != c.same {
+			t.Errorf("after a change of %s it is as it was: %t, want %t", phrase, got, c.same)
+		}
+		if a.asSeen("another", s) {
+			t.Errorf("after a change of %s it is as another would be", phrase)
+		}
+	}
+	// What does not count its changes is as it was only if nobody wrote it.
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "1"}}
+	a := NewApplier(nil, nil)
+	a.remember(m, "digest")
+	if m.ResourceVersion = "2"; a.asSeen("digest", m) {
+		t.Error("a ConfigMap that somebody wrote is as it was")
+	}
+}
+
+func TestTheDigestTellsKindsAndContentsApart(t *testing.T) {
+	typed := func(kind string, labels map[string]string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}, ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+	}
+	many := map[string]string{}
+	for _, k := range strings.Split("a b c d e f g h i j k l m n", " ") {
+		many[k] = k
+	}
+	first, err := digestOf(typed("ConfigMap", many))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // maps have another order each time
+		if again, _ := digestOf(typed("ConfigMap", maps.Clone(many))); again != first {
+			t.Fatal("the same object has two digests")
+		}
+	}
+	kind, _ := digestOf(typed("Other", many))
+	content, _ := digestOf(typed("ConfigMap", nil))
+	if kind == first || content == first {
+		t.Error("different objects have the same digest")
 	}
 }
