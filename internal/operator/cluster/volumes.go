@@ -63,8 +63,11 @@ func (p *Plan) volumeNote() health.VolumeNote {
 
 // volumeFacts are what is decided from, but for what goes on with the size and the pods.
 func volumeFacts(o *Observed, mode Mode, safe safety, now time.Time) volumes.Facts {
-	e := o.Etcd.DeepCopy()
-	e.SetDefaults()
+	e := o.Etcd
+	if e.Spec.StorageCapacity == nil { // the API server has filled it in, if it made the Etcd by our definition
+		e = e.DeepCopy()
+		e.SetDefaults()
+	}
 	f := volumes.Facts{
 		Now: now.UTC().Truncate(time.Second), Acts: mode == ModeApply || mode == ModeRepair,
 		Want: *e.Spec.StorageCapacity, Wanted: int(sizeOf(o).want),
