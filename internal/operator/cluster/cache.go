@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"unique"
-
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,7 +8,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,40 +44,14 @@ func strip(object any) (any, error) {
 	for _, m := range all {
 		if m.Manager == kube.FieldManager && m.Subresource == "" {
 			m.FieldsV1 = nil // who wrote what is read anew when it counts
+			m.Manager, m.APIVersion, m.FieldsType = kube.FieldManager, shared(m.APIVersion), shared(m.FieldsType)
 			kept = append(kept, m)
 		}
 	}
 	o.SetManagedFields(kept)
-	share(o)
 	if p, ok := object.(*corev1.Pod); ok {
 		p.Spec = desired.Abridge(p.Spec)
 	}
+	share(o)
 	return object, nil
-}
-
-// share has all objects share the texts that most of them have: the labels, annotations and owners of an object take
-// more memory than the rest of many.
-func share(o client.Object) {
-	o.SetNamespace(shared(o.GetNamespace()))
-	for _, pairs := range []map[string]string{o.GetLabels(), o.GetAnnotations()} {
-		for k, v := range pairs {
-			pairs[shared(k)] = shared(v)
-		}
-	}
-	owners := o.GetOwnerReferences()
-	for i := range owners {
-		w := &owners[i]
-		w.APIVersion, w.Kind, w.Name, w.UID = shared(w.APIVersion), shared(w.Kind), shared(w.Name), types.UID(shared(string(w.UID)))
-	}
-	o.SetOwnerReferences(owners)
-}
-
-// sharedLength is up to which length texts are shared: longer ones are seldom the same.
-const sharedLength = 128
-
-func shared(text string) string {
-	if len(text) > sharedLength {
-		return text
-	}
-	return unique.Make(text).Value()
 }
