@@ -88,6 +88,7 @@ func (s *Store) discover(ctx context.Context) error {
 		return fmt.Errorf("open %s: %w", s.caps.Location, err)
 	}
 	s.caps.ObjectLock = lock.enabled
+	s.caps.Lengthens, s.caps.Holds, s.caps.Copies = lock.enabled || s.lockUnknown, lock.enabled || s.lockUnknown, true
 	switch {
 	case s.opts.ConditionalPut != nil:
 		s.caps.ConditionalPut = *s.opts.ConditionalPut
