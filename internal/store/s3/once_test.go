@@ -32,17 +32,22 @@ func TestTheSettingsOfABucketAreAskedForOnce(t *testing.T) {
 // Whether the tags of the latest may be read is learned by the request that reads the first ones.
 func TestTheTagsOfTheLatestAreAskedForOnce(t *testing.T) {
 	for phrase, c := range map[string]struct {
-		told string // the version that the answer about tags is of
-		want []string
+		told  string // the version that the answer about tags is of
+		empty bool   // there are none
+		want  []string
 	}{
-		"the server tells whose they are": {"v1", []string{"HeadObject", "GetObjectTagging"}},
-		"another one is the latest now":   {"v2", []string{"HeadObject", "GetObjectTagging", "GetObjectTagging"}},
-		"the server does not tell":        {"", []string{"HeadObject", "GetObjectTagging", "GetObjectTagging"}},
+		"the server tells whose they are": {"v1", false, []string{"HeadObject", "GetObjectTagging"}},
+		"another one is the latest now":   {"v2", false, []string{"HeadObject", "GetObjectTagging", "GetObjectTagging"}},
+		"the server does not tell":        {"", false, []string{"HeadObject", "GetObjectTagging", "GetObjectTagging"}},
+		"nor does it, and there are none": {"", true, []string{"HeadObject", "GetObjectTagging"}},
 	} {
 		f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
 			named := r.URL.Query().Has("versionId")
 			if r.Method == http.MethodHead {
 				w.Header().Set("X-Amz-Version-Id", "v1")
+				if !c.empty {
+					w.Header().Set("X-Amz-Tagging-Count", "1")
+				}
 				return
 			}
 			tag := "v1"
@@ -50,10 +55,14 @@ func TestTheTagsOfTheLatestAreAskedForOnce(t *testing.T) {
 				tag = c.told
 				w.Header().Set("X-Amz-Version-Id", c.told)
 			}
+			if c.empty {
+				io.WriteString(w, `<Tagging><TagSet></TagSet></Tagging>`)
+				return
+			}
 			io.WriteString(w, `<Tagging><TagSet><Tag><Key>of</Key><Value>`+tag+`</Value></Tag></TagSet></Tagging>`)
 		})
 		o, err := f.open(t, f.options()).Stat(t.Context(), store.Version{Key: "k", ID: "v1"})
-		if err != nil || o.Tags["of"] != "v1" {
+		if err != nil || o.Tags == nil || !c.empty && o.Tags["of"] != "v1" {
 			t.Errorf("%s: %v, %v", phrase, o.Tags, err)
 		}
 		if got := f.operations(); !slices.Equal(got, c.want) {

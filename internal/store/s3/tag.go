@@ -39,7 +39,9 @@ func (s *Store) tagsOf(ctx context.Context, v store.Version, head *awss3.HeadObj
 		return map[string]string{}, nil
 	}
 	if !named && s.latestTagsAsked.CompareAndSwap(false, true) { // whoever may not ask so goes on to ask about each by its version
-		if tags, of, err := s.tagsOfLatest(ctx, v.Key); err == nil && (v.ID == "" || of == v.ID) {
+		// Not every server tells of which version the answer is. That there is one proves that no count means no tags.
+		tags, of, err := s.tagsOfLatest(ctx, v.Key)
+		if err == nil && (v.ID == "" || of == v.ID || len(tags) == 0 && aws.ToInt32(head.TagCount) == 0) {
 			return tags, nil
 		}
 	}
