@@ -309,7 +309,7 @@ func (x *run) best(ctx context.Context) (s *timeline.Snapshot, proven bool, err 
 		}
 		locks[i] = one[0].retention
 		watched = x.now.Add(policy.Due()).Unix()
-		if itself := all[i].Name() == x.q.Keep; itself && (len(all) == 1 || x.means.Retention || x.means.Hold || end(i) >= watched) {
+		if itself := all[i].Name() == x.q.Keep; itself && (len(all) == 1 || x.q.Store.Capabilities().ObjectLock || x.means.Hold || end(i) >= watched) {
 			return &all[i], x.comparable(all[i]), nil
 		}
 	}

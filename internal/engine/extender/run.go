@@ -99,10 +99,10 @@ func (x *run) secure(ctx context.Context, c choice) (immutability.Summary, error
 }
 
 // often refuses runs that are told to come so rarely that locks end between them. What can be done is done before: a lock
-// that has ended for a while is better than one that has ended for good.
+// that has ended for a while is better than one that has ended for good. A hold has no end.
 func (x *run) often(c choice) error {
 	u := x.policy.Upkeep()
-	if x.policy.Every <= 0 || u.Holds() || slices.ContainsFunc(c.steps, func(s step) bool { return s.retention != nil && s.retention.Hold }) {
+	if x.policy.Every <= 0 || u.Holds() || x.means.Hold || slices.ContainsFunc(c.steps, func(s step) bool { return s.retention != nil && s.retention.Hold }) {
 		return nil
 	}
 	return fmt.Errorf("%w: %s", ErrTooRare, u)
