@@ -55,7 +55,7 @@ var exitTable = []struct {
 	{is(extender.ErrFellBack, extender.ErrNotKept), exitFellBack}, // also when the store failed besides: it is what must not be overlooked
 	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
 	{is(member.ErrUnreachable, member.ErrForbidden, member.ErrNoLeader), exitUnreachable},
-	{is(prober.ErrTooWeak, extender.ErrNoLock), exitTooWeak},
+	{is(prober.ErrTooWeak, extender.ErrNoLock, extender.ErrTooRare), exitTooWeak},
 	{is(extender.ErrNoPeriod), exitUsage},
 	{bucketRefused(true), exitUsage},
 	{bucketRefused(false), exitRefused},

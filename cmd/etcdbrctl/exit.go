@@ -13,7 +13,7 @@ const (
 	exitRefused     = 3   // nothing was done, because doing it could lose data; the message says what would allow it
 	exitDamaged     = 4   // the backup is damaged or incomplete
 	exitUnreachable = 5   // the store or etcd cannot be reached, or refuses the credentials
-	exitTooWeak     = 6   // store probe --require, bucket ensure --canary: less protection is proven than that; extend-snapshot-immutability: nothing is locked
+	exitTooWeak     = 6   // store probe --require, bucket ensure --canary: less protection is proven than that; extend-snapshot-immutability: nothing is locked, or locks end between runs that are as far apart as --every
 	exitFellBack    = 7   // extend-snapshot-immutability: the newest backup is damaged, an older state was kept locked instead; or what --keep names is gone or damaged
 	exitInterrupted = 130 // by a signal
 )

@@ -37,22 +37,26 @@ func (a *app) extendCommand() *cobra.Command {
 		Long: `Keep the newest backup of a cluster that sleeps locked, in the cheapest way the store has.
 
 Everything that a restore to the newest revision needs is kept: the full, its deltas, their manifests, and the records that
-guard the prefix. What has less than half of the period left, or less than a day, gets a whole period from now:
+guard the prefix. What might end before the next run is through gets a whole period from now. Runs come daily, or as rarely as --every says; in
+place a lock that would not outlive one that is missed is prolonged too, or one with less than half of the period left:
 
   retention in place    S3, versions of ABS, objects of GCS with retention of their own, directories
   hold                  GCS with a policy of the bucket: until --release-holds, then for one more period
   server-side copy      policies of ABS containers and OSS buckets: a copy of a new name, which the bucket locks anew
   download and upload   the same where the store does not copy
 
-What was never prolonged is read first, whole, against its digest; later one in ten is. What is damaged is never prolonged:
+What was never prolonged is read first, whole, against its digest; later one in ten is. A copy is read before another one is made of it, and that is
+read as well. What is damaged is never prolonged:
 the newest good chain is kept instead, an error is logged, and the exit code is 7. Ends of locks are told as they were read back.
 
 With --keep=NAME that full is kept besides, whatever is newer: whoever may write can add a backup that is. It is kept itself, or where copies are
-made the copy of it that was read; the report and the notice say until when, and what is newer. If it is gone, excluded or damaged, and no good copy is
+made the copy of it that was read, and which is a copy of it by its name and its history as well; the report and the notice say until when, and what is newer. If it is gone, excluded or damaged, and no good copy is
 there, the newest is kept, and the exit code is 7.
 
 With --release-holds nothing is prolonged. It is for a cluster that is awake again: when there is a newer backup, which is read whole before,
 what this command held is released. What somebody else holds stays held.
+
+With --every a period that runs so far apart cannot keep alive is told, with the arithmetic and exit code 6, when all is done that can be.
 
 Copies that this command made since --gc-from-timestamp are removed when their locks have ended, except for the newest. Nothing else
 is ever deleted. It may be killed at any moment and run again; while enough time is left it changes nothing.`,
@@ -65,8 +69,8 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 			if q.Since, err = parseSince(since); err != nil {
 				return &usageError{fmt.Errorf("--gc-from-timestamp: %w", err)}
 			}
-			if min(q.Period, q.DefaultPeriod, q.MaxPeriod) < 0 {
-				return &usageError{errors.New("--retention-period, --default-retention-period and --max-retention-period must not be below 0")}
+			if min(q.Period, q.DefaultPeriod, q.MaxPeriod, q.Every) < 0 {
+				return &usageError{errors.New("--retention-period, --default-retention-period, --max-retention-period and --every must not be below 0")}
 			}
 			if q.Release && (q.Period > 0 || since != "") {
 				return &usageError{errors.New("--release-holds prolongs nothing and removes nothing: leave out --retention-period and --gc-from-timestamp")}
@@ -111,6 +115,7 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 	flags.DurationVar(&q.Period, "retention-period", 0, "how long from now locks are to end, for example 96h; 0: what the bucket gives to what is written into it")
 	flags.DurationVar(&q.DefaultPeriod, "default-retention-period", 0, "how long from now where the bucket does not tell what it gives, as Azure's do without fields of the management API; 0: nothing is prolonged then")
 	flags.DurationVar(&q.MaxPeriod, "max-retention-period", 0, "never lock for longer than this, because no lock can be shortened; 0: ten years")
+	flags.DurationVar(&q.Every, "every", 0, "the longest time between the starts of two runs, for example 24h; what would not last until the next one is through is prolonged; 0: not told, and taken for a day")
 	flags.StringVar(&verify, "verify", string(extender.VerifyFirst), "when to read what is kept: first, before its first extension and one in ten times later; always; never")
 	flags.StringVar(&lineage.lineage, "lineage", "", "keep this lineage `ID` instead of the newest; unnamed: snapshots without one")
 	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }

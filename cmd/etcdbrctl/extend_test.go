@@ -223,3 +223,26 @@ func FuzzAMomentIsInTheEraOfDates(f *testing.F) {
 		}
 	})
 }
+
+// Runs that come too rarely for the period are told with the arithmetic, when what can be done is done.
+func TestRunsTooRareForThePeriodHaveAnExitCode(t *testing.T) {
+	args, key, s := sleeping(t, 1)
+	notice := filepath.Join(t.TempDir(), "notice")
+	code, stdout, stderr := etcdbrctl(t, append(args, "--every=168h", "--notice-file="+notice)...)
+	if want := "locks last for 96h from a run, and the next one may be through after 169h"; code != exitTooWeak || !strings.Contains(stderr, want) || !strings.Contains(stdout, "extended") {
+		t.Errorf("exit code %d, want %d: %s%s", code, exitTooWeak, stdout, stderr)
+	}
+	if o, err := s.Stat(t.Context(), store.Version{Key: key}); err != nil || time.Until(o.Retention.Until) < 95*time.Hour {
+		t.Errorf("locked until %+v, %v", o.Retention, err)
+	}
+	left, err := os.ReadFile(notice)
+	if n, found := immutability.ParseNotice(string(left)); err != nil || !found || time.Until(n.Until) < 95*time.Hour {
+		t.Errorf("it left %q, %v", left, err)
+	}
+	if code, _, stderr := etcdbrctl(t, append(args, "--every=24h")...); code != exitOK {
+		t.Errorf("with daily runs: exit code %d: %s", code, stderr)
+	}
+	if code, _, stderr := etcdbrctl(t, append(args, "--every=-1h")...); code != exitUsage || !strings.Contains(stderr, "--every") {
+		t.Errorf("a negative one: exit code %d: %s", code, stderr)
+	}
+}

@@ -102,7 +102,8 @@ type Deleter interface {
 
 // The optional capabilities. A provider that has one implements the interface; ask with a
 // type assertion through As, which looks through decorators. Having the method is not yet
-// having the capability: where the bucket at hand cannot, the answer is ErrUnsupported.
+// having the capability: where the bucket at hand cannot, the answer is ErrUnsupported. Whoever decides by it
+// beforehand asks Capabilities.
 type (
 	// Extender lengthens the lock of a version in place and returns what was read back.
 	// Shortening is refused by the store or, where it is not, by the provider, with an
@@ -159,6 +160,12 @@ type Capabilities struct {
 	InlineRetention bool // List fills Object.Retention
 	InlineTags      bool // List fills Object.Tags
 	Advisory        bool // protection is only this project's own restraint
+
+	// What of the optional capabilities is worth trying in the bucket at hand; decorators have the methods of all of them.
+	// What is not known counts as worth it, and is answered with ErrUnsupported if it is not.
+	Lengthens bool // Extend
+	Holds     bool // SetHold
+	Copies    bool // Copy
 }
 
 // The errors a caller branches on. Providers translate their own into these, with a message

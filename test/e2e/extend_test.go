@@ -129,8 +129,13 @@ func outlives(t *testing.T, own *sites.Fleet, s sites.Ahead, kind sites.Kind, wa
 		t.Errorf("of a backup just taken: %+v", fresh)
 	}
 	s.Advance(20 * time.Hour)
-	if plan := p.extends(period, "--dry-run"); plan.Changes != 0 || plan.Objects[0].Result != "to extend" {
+	if plan := p.extends(period, "--dry-run"); plan.Changes != 0 || plan.Objects[0].Result != "to extend" || plan.Objects[0].Way != way {
 		t.Errorf("a dry run: %+v", plan)
+	}
+	if rare := []string{period, "--every=48h", "--dry-run"}; way == "hold" { // which has no end
+		p.extends(rare...)
+	} else {
+		says(t, p.fails(6, "extend-snapshot-immutability", rare...), "locks last for 24h from a run, and the next one may be through after 49h")
 	}
 	r := p.extends(period)
 	for _, o := range r.Objects {

@@ -7,9 +7,11 @@ import (
 
 // The numbers of extension planning.
 const (
-	// MinRest is the least remaining time that is left alone, whatever the period: a day
-	// in which an extension that fails can be noticed and repeated.
+	// MinRest is the time between two runs that is counted on where nobody tells it: a day, if locks last longer.
 	MinRest = 24 * time.Hour
+	// RunMargin is how much later than the interval says the next run may have prolonged a lock: it starts late, takes
+	// its time, and clocks differ. A tenth of the period if that is less.
+	RunMargin = time.Hour
 	// MaxStep bounds the hysteresis: an extension must gain this much, or a tenth of the
 	// period if that is less, so that a short period does not mean a request per run.
 	MaxStep = time.Hour
@@ -22,6 +24,11 @@ const (
 type ExtensionPolicy struct {
 	Period time.Duration // 0 or less: extend nothing
 	Limit  time.Duration // never lock further ahead than this; 0 or less, or more than MaxPeriod: MaxPeriod
+	// Every is the longest time between the starts of two runs; 0: nobody tells, so it is MinRest, or half of a
+	// period that is not longer than that.
+	Every time.Duration
+	// Copies: nothing but a copy begins another period, which costs far more than a request.
+	Copies bool
 	// NotAfter, unless zero, is a date beyond which no lock is set, for example the day
 	// an owner is to be gone.
 	NotAfter time.Time
@@ -35,12 +42,51 @@ func (p ExtensionPolicy) period() time.Duration {
 	return min(p.Period, MaxPeriod)
 }
 
-// Due is the remaining time under which a lock of this policy is extended: max(MinRest, half
-// the period).
-func (p ExtensionPolicy) Due() time.Duration { return max(MinRest, p.period()/2) }
+// every is the time between two runs.
+func (p ExtensionPolicy) every() time.Duration {
+	switch {
+	case p.Every > 0:
+		return p.Every
+	case p.period() > MinRest:
+		return MinRest
+	}
+	return p.period() / 2
+}
 
-// step is the least gain worth a request.
-func (p ExtensionPolicy) step() time.Duration { return min(MaxStep, p.period()/10) }
+// margin is RunMargin, or less for a short period.
+func (p ExtensionPolicy) margin() time.Duration { return min(RunMargin, p.period()/10) }
+
+// Rest is what has to be left of a lock that nothing is done about: it lasts until the next run is through.
+func (p ExtensionPolicy) Rest() time.Duration { return p.every() + p.margin() }
+
+// Due is the remaining time under which a lock of this policy is extended. It is never less than Rest, so that a lock
+// that is left alone does not end before the next run is through. Whatever more is affordable leaves time in which an
+// extension that fails can be noticed and repeated:
+//
+//	in place   max(half the period, two intervals) + margin: one run may fail, and it costs a request per half period or run
+//	copies     two intervals + margin, if the period has twice that; else Rest, as each copy costs its bytes
+func (p ExtensionPolicy) Due() time.Duration {
+	twice := 2*p.every() + p.margin()
+	switch {
+	case !p.Copies:
+		return max(p.period()/2+p.margin(), twice)
+	case p.period() >= 2*twice:
+		return twice
+	}
+	return p.Rest()
+}
+
+// step is the least gain worth a request. What is left alone for that lasts until the next run as well.
+func (p ExtensionPolicy) step() time.Duration {
+	s := min(MaxStep, p.period()/10)
+	if spare := p.period() - p.every(); spare > 0 {
+		s = min(s, spare/4)
+	}
+	return max(s, time.Second)
+}
+
+// Upkeep is the arithmetic of it.
+func (p ExtensionPolicy) Upkeep() Upkeep { return Upkeep{Period: p.period(), Every: p.every()} }
 
 // Subject is one version of one object with what the store told about its lock.
 type Subject struct {

@@ -191,6 +191,8 @@ func TestExtendingNeverShortensNeverExceedsALimitAndSettles(t *testing.T) {
 		policy := ExtensionPolicy{
 			Period: time.Duration(r.Int64N(int64(200*time.Hour))) - time.Hour,
 			Limit:  time.Duration(r.Int64N(int64(200*time.Hour))) - 50*time.Hour,
+			Every:  max(0, time.Duration(r.Int64N(int64(100*time.Hour)))-30*time.Hour),
+			Copies: r.IntN(2) == 0,
 		}
 		if r.IntN(3) == 0 {
 			policy.NotAfter = someTime(r).Add(time.Duration(r.IntN(200)-50) * time.Hour)

@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "rewrite the expected parts of testdata/
 // The lines of the stories in testdata:
 //
 //	clock server=TIME local=TIME
-//	policy period=D limit=D not-after=TIME
+//	policy period=D every=D limit=D not-after=TIME [copies]
 //	NAME MODE [until=TIME] [hold]      one object; "NAME not told" is one the store said nothing about
 //	? delete                           which of the objects may be deleted
 //	? report                           how well all of them together are protected
@@ -73,7 +73,8 @@ func (s *stage) Do(t *testing.T, words []string) {
 	case "clock":
 		s.clock = Clock{Server: moment("server"), Local: moment("local")}
 	case "policy":
-		s.policy = ExtensionPolicy{Period: span("period"), Limit: span("limit"), NotAfter: moment("not-after")}
+		_, copies := options["copies"]
+		s.policy = ExtensionPolicy{Period: span("period"), Every: span("every"), Limit: span("limit"), NotAfter: moment("not-after"), Copies: copies}
 	case "?":
 		s.ask(t, words[1])
 	default:

@@ -47,18 +47,39 @@ func (x *run) copy(ctx context.Context, s timeline.Snapshot) (made, error) {
 	}
 	x.copying.Lock()
 	defer x.copying.Unlock()
-	key, begun := x.begun(ctx, s.Lineage, manifest)
-	if !begun {
-		key = x.free(s.Name())
+	for range maxNames {
+		key, described := x.begun(ctx, s, manifest)
+		if described == nil {
+			key = x.free(s.Name())
+		}
+		m, err = x.copyAs(ctx, s, key, manifest, described)
+		if !errors.Is(err, store.ErrExists) && !errors.Is(err, upload.ErrConflict) {
+			break
+		}
 	}
+	if err == nil {
+		x.asked.Lock()
+		x.copies[s.Ref] = m
+		x.asked.Unlock()
+	}
+	return m, err
+}
+
+// maxNames is how many names are tried for a copy of which somebody else wrote a part since the listing: of that nothing is used.
+const maxNames = 3
+
+// copyAs makes the copy of a name that no snapshot had when it was listed. described is its manifest, if there is one.
+func (x *run) copyAs(ctx context.Context, s timeline.Snapshot, key snapshot.Key, manifest snapshot.Manifest, described *store.Version) (made, error) {
 	x.taken[key], x.made[key] = true, true
 	manifest.Snapshot = key.Name.String()
-	m.snapshot, m.manifest = key.String(), key.Manifest().String()
-	if !begun {
-		if _, err := upload.Put(ctx, x.q.Store, m.manifest, bytes.NewReader(manifest.Encode())); err != nil {
+	m := made{way: immutability.WayCopy, snapshot: key.String(), manifest: key.Manifest().String()}
+	if described == nil {
+		w, err := upload.Put(ctx, x.q.Store, m.manifest, bytes.NewReader(manifest.Encode()))
+		if err != nil {
 			return m, fmt.Errorf("write the manifest of a copy of %s: %w", s.Ref, err)
 		}
 		x.changes.Add(1)
+		described = &w.Version
 	}
 	got, way, err := x.transfer(ctx, s, m.snapshot, manifest)
 	m.way = way
@@ -76,11 +97,7 @@ func (x *run) copy(ctx context.Context, s timeline.Snapshot) (made, error) {
 	if m.lock, err = x.lockOf(ctx, got.Version); err != nil {
 		return m, err
 	}
-	if m.manifestLock, err = x.lockOf(ctx, store.Version{Key: m.manifest}); err == nil {
-		x.asked.Lock()
-		x.copies[s.Ref] = m
-		x.asked.Unlock()
-	}
+	m.manifestLock, err = x.lockOf(ctx, *described)
 	return m, err
 }
 
@@ -111,20 +128,42 @@ func (x *run) manifest(ctx context.Context, s timeline.Snapshot) (snapshot.Manif
 		ContentSize: read.content, LastRevision: read.last, CopiedFrom: s.Name().String()}, nil
 }
 
-// begun is a copy of which an earlier run wrote only the manifest, not long ago.
-func (x *run) begun(ctx context.Context, of snapshot.LineageID, m snapshot.Manifest) (snapshot.Key, bool) {
-	l, _ := x.catalog.Timeline.Lineage(of)
+// begun is a copy of which an earlier run wrote only the manifest, not long ago; described is that, nil if there is none.
+//
+// Whoever may write can write one that looks like it. So it has to be, to the last byte, what this run would write, for a name that
+// it could have chosen: what is copied to it is then a copy like any other. Of several versions none counts.
+func (x *run) begun(ctx context.Context, of timeline.Snapshot, m snapshot.Manifest) (key snapshot.Key, described *store.Version) {
+	policy := x.policy
+	policy.Copies = true
+	l, _ := x.catalog.Timeline.Lineage(of.Lineage)
 	for _, s := range l.Missing {
+		m.Snapshot = s.Name().String()
 		is := s.Manifest
-		if is == nil || is.CopiedFrom != m.CopiedFrom || is.Digest != m.Digest || s.Excluded || len(s.Others) > 0 || x.made[s.Key] {
+		switch {
+		case is == nil || s.Excluded || len(s.Others) > 0 || x.made[s.Key] || s.Key != x.keyOf(s.Name()):
+			continue
+		case !renamed(s.Name(), of.Name()) || s.Name().Created > x.now.Add(immutability.MaxSkew).Unix() || !bytes.Equal(is.Encode(), m.Encode()):
 			continue
 		}
-		r, err := x.lockOf(ctx, store.Version{Key: s.Key.Manifest().String()})
-		if err == nil && r.Until.Sub(x.now) >= x.policy.Due() {
-			return s.Key, true
+		versions := x.manifests(s.Key)
+		if len(versions) != 1 {
+			continue
+		}
+		if r, err := x.lockOf(ctx, versions[0]); err == nil && (r.Hold || r.Until.Sub(x.now) >= policy.Due()) {
+			return s.Key, &versions[0]
 		}
 	}
-	return snapshot.Key{}, false
+	return snapshot.Key{}, nil
+}
+
+// manifests are the versions and markers of the manifest of a snapshot.
+func (x *run) manifests(of snapshot.Key) (all []store.Version) {
+	for _, m := range x.catalog.Listing.Manifests {
+		if m.Key == of.Manifest() {
+			all = append(all, store.Version{Key: m.Key.String(), ID: m.Version})
+		}
+	}
+	return all
 }
 
 // free is the key of a copy made now, which nothing has.

@@ -16,9 +16,6 @@ import (
 	"druid.internal/druid/internal/store"
 )
 
-// needsRight is the remedy for a missing permission.
-const needsRight = "the extender needs the right to read and to lengthen locks (S3: s3:GetObjectRetention and s3:PutObjectRetention); see docs/operations/permissions.md"
-
 // outcome is what became of a step.
 type outcome struct {
 	object    Object
@@ -56,7 +53,7 @@ func (x *run) stay(ctx context.Context, s step) outcome {
 		if s.broken() && s.kind.restored() {
 			o.err = fmt.Errorf("%s: %s", s.ref, s.Reason)
 			if s.Reason == immutability.ExtensionUnknown {
-				o.err = fmt.Errorf("%s: %s: %w; %s", s.ref, s.Reason, store.ErrForbidden, needsRight)
+				o.err = fmt.Errorf("%s: %s: %w; %s", s.ref, s.Reason, store.ErrForbidden, x.needs(toRead))
 			}
 			o.object.Result = Failed
 		}
@@ -76,7 +73,7 @@ func (x *run) stay(ctx context.Context, s step) outcome {
 		}
 		o.object.Way = w
 		if err != nil {
-			return o.failed(err)
+			return o.failed(x.forbidden(err, toLock))
 		}
 		o.retention = &got
 		s.retention = &got
@@ -87,10 +84,15 @@ func (x *run) stay(ctx context.Context, s step) outcome {
 	return o
 }
 
-func (o outcome) failed(err error) outcome {
+// forbidden adds the remedy to what is refused.
+func (x *run) forbidden(err error, r right) error {
 	if errors.Is(err, store.ErrForbidden) {
-		err = fmt.Errorf("%w; %s", err, needsRight)
+		return fmt.Errorf("%w; %s", err, x.needs(r))
 	}
+	return err
+}
+
+func (o outcome) failed(err error) outcome {
 	o.err, o.object.Result, o.object.Reason = err, Failed, err.Error()
 	return o
 }
@@ -158,7 +160,7 @@ func (x *run) move(ctx context.Context, c choice, at int, snap timeline.Snapshot
 		if err != nil {
 			if c.steps[i].due() {
 				o.object.Way = made.way
-				*o = o.failed(err)
+				*o = o.failed(x.forbidden(err, toCopy))
 			}
 			continue
 		}

@@ -21,7 +21,7 @@ type Verify string
 
 // The choices.
 const (
-	// VerifyFirst reads what was never prolonged, and of the rest one in immutability.SampleOneIn.
+	// VerifyFirst reads what was never prolonged, as no copy was, and of the rest one in immutability.SampleOneIn.
 	VerifyFirst  Verify = "first"
 	VerifyAlways Verify = "always"
 	VerifyNever  Verify = "never"
@@ -51,7 +51,9 @@ type Request struct {
 	// DefaultPeriod is the Period where neither that nor the bucket tells one, as Azure's does only to who manages it; 0: none.
 	DefaultPeriod time.Duration
 	MaxPeriod     time.Duration // never further ahead; 0: immutability.MaxPeriod
-	Verify        Verify        // "": VerifyFirst
+	// Every is the longest time between the starts of two runs; 0: nobody tells, so it is taken for a day.
+	Every  time.Duration
+	Verify Verify // "": VerifyFirst
 	// Release is of a cluster that is awake: nothing is prolonged, and what earlier runs held is released as soon as there
 	// is a newer backup, which is read whole before.
 	Release bool
@@ -78,6 +80,8 @@ var (
 	ErrFellBack = errors.New("the newest backup cannot be restored whole; what is good of it, or the newest good one before it, was kept locked instead")
 	// ErrNotKept: neither the full that was to be kept is there and good, nor a copy of it.
 	ErrNotKept = errors.New("the full that was to be kept is gone, excluded or damaged, and no good copy of it is there; the newest that is good, if there is one, was kept locked instead")
+	// ErrTooRare: runs come so rarely that locks end between them, although each of them prolongs what it can.
+	ErrTooRare = errors.New("runs are too rare to keep it locked; more often, or a longer period, would do")
 	// ErrNoLock: there is nothing that could be prolonged.
 	ErrNoLock = errors.New("nothing here is locked")
 	// ErrNoPeriod: neither the request nor the bucket tells for how long.

@@ -465,7 +465,10 @@ func TestADamagedBackupIsNotProlonged(t *testing.T) {
 			for range 30 {
 				s.Clock.Advance(day)
 				r, err := s.try(s.Memory)
-				due := s.Clock.Now().Sub(enginetest.Start) > period/2+30*time.Minute
+				due := s.Clock.Now().Sub(enginetest.Start) >= period/2
+				if name == "copy" {
+					due = s.Clock.Now().Sub(enginetest.Start) >= period-day
+				}
 				if due != errors.Is(err, extender.ErrFellBack) {
 					t.Fatalf("%s: %v", s.Clock.Now(), err)
 				}
@@ -657,7 +660,7 @@ func TestPowerlessCredentialsAreNamed(t *testing.T) {
 	f := storetest.NewFaulty(s.Memory)
 	f.Inject(storetest.Fail(store.ErrForbidden).On(storetest.OpExtend, "Manifest-").Always())
 	r, err := s.try(f)
-	if !errors.Is(err, store.ErrForbidden) || !strings.Contains(err.Error(), "Manifest-"+full) || !strings.Contains(err.Error(), "s3:PutObjectRetention") {
+	if !errors.Is(err, store.ErrForbidden) || !strings.Contains(err.Error(), "Manifest-"+full) || !strings.Contains(err.Error(), "the right to lengthen locks") {
 		t.Errorf("%v", err)
 	}
 	if r.Objects[0].Result != extender.Extended || r.Objects[1].Result != extender.Failed || !r.Protection.Until.Equal(enginetest.Start.Add(period)) {
@@ -668,7 +671,7 @@ func TestPowerlessCredentialsAreNamed(t *testing.T) {
 	p.MuteRetention = true
 	s = asleep(t, p, full)
 	s.Clock.Advance(3 * day)
-	if r, err = s.try(s.Memory); !errors.Is(err, store.ErrForbidden) || !strings.Contains(err.Error(), "s3:GetObjectRetention") || r.Changes != 0 || r.Protection.Protected() {
+	if r, err = s.try(s.Memory); !errors.Is(err, store.ErrForbidden) || !strings.Contains(err.Error(), "the right to read locks") || r.Changes != 0 || r.Protection.Protected() {
 		t.Errorf("locks that may not be read: %+v, %v", r, err)
 	}
 }

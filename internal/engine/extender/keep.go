@@ -43,7 +43,7 @@ func (x *run) both(ctx context.Context) error {
 	case err == nil, errors.As(err, &none): // it was found damaged
 		first = x.keep(ctx)
 	}
-	k.Newer = cmp.Or(newer, x.tripsOver())
+	k.Newer = cmp.Or(newer, x.tripsOver(), x.impostor())
 	err = errors.Join(first, err)
 	if k.Problem != "" {
 		err = errors.Join(err, ErrNotKept)
@@ -63,7 +63,7 @@ func (x *run) newer() (what string, alone bool) {
 	case err != nil:
 		return err.Error(), false
 	case x.keeps(p.Base):
-		return "", len(all) == 1 && len(p.Deltas) == 0
+		return "", len(all) == 1 && len(p.Deltas) == 0 && x.comparable(p.Base)
 	case cmp.Or(cmp.Compare(p.Base.Last, x.q.Keep.Last), cmp.Compare(p.Base.Name().Created, x.q.Keep.Created)) < 0:
 		return "", false // an older one
 	}
@@ -80,15 +80,31 @@ func (x *run) tripsOver() string {
 	return ""
 }
 
-// keep keeps what was asked for: it, or the copy of it that is locked for the longest time and good.
+// keep keeps what was asked for, and whatever has its bytes and is of another history: which of them is the one that was meant
+// cannot be told once it is gone itself, so none of them is let go, and somebody is told.
 func (x *run) keep(ctx context.Context) error {
-	k := x.report.Kept
+	defer func() { x.like = nil }()
+	err := x.keepOne(ctx, x.report.Kept)
+	for _, other := range x.histories() {
+		x.like = &other
+		if err := x.keepOne(ctx, &Kept{Asked: x.report.Kept.Asked}); err != nil {
+			x.warn("what has the bytes of %s and is of another history could not be kept locked: %v", x.q.Keep, err)
+		}
+	}
+	return err
+}
+
+// keepOne keeps it, or the copy of it that is locked for the longest time and good.
+func (x *run) keepOne(ctx context.Context, k *Kept) error {
 	for {
 		s, proven, err := x.best(ctx)
 		if err != nil {
 			return err
 		}
-		if s == nil {
+		switch {
+		case s == nil && x.like != nil:
+			return nil
+		case s == nil:
 			x.miss()
 			return nil
 		}
@@ -99,16 +115,15 @@ func (x *run) keep(ctx context.Context) error {
 		}
 		c.steps = decide(subjectsOf(c.steps), x.policy, x.means, x.now)
 		whole, why := mustRead(c.steps, x.q.Verify)
-		copied := s.Name() != x.q.Keep
-		due := slices.ContainsFunc(c.steps, func(s step) bool { return s.kind.restored() && s.due() })
-		if copied && x.q.Verify != VerifyNever && (due || !proven) {
-			whole = true
-		}
+		whole = whole || !proven && x.q.Verify != VerifyNever
 		_, good, err := x.good(ctx, c.plan, whole, why)
 		switch {
 		case err != nil:
 			return err
 		case !good:
+			continue
+		case x.other(*s):
+			x.ruleOut(s.Ref, fmt.Sprintf("its bytes are others than those of %s", x.q.Keep))
 			continue
 		}
 		k.Name, k.End = s.Name().String(), s.Last
@@ -117,12 +132,39 @@ func (x *run) keep(ctx context.Context) error {
 	}
 }
 
-// named are the full that was asked for and what may be a copy of it: with its bytes, as their manifests tell.
-func (x *run) named() (all []timeline.Snapshot) {
-	want := x.digest()
+// other: it was read, and has not the digest that was told. What has a manifest was compared with that.
+func (x *run) other(s timeline.Snapshot) bool {
+	m, read := x.measured[s.Ref]
+	return read && !x.q.Digest.IsZero() && m.digest != x.q.Digest
+}
+
+// comparable: reading it compares it with what was told.
+func (x *run) comparable(s timeline.Snapshot) bool { return s.Manifest != nil || x.q.Digest.IsZero() }
+
+// histories are what is described in another way than what was asked for and has the digest that was told, one of each.
+func (x *run) histories() (all []timeline.Snapshot) {
+	if x.q.Digest.IsZero() {
+		return nil
+	}
+	known := []*timeline.Snapshot{x.origin()}
 	for _, l := range x.catalog.Timeline.Lineages {
 		for _, s := range l.Snapshots {
-			if !x.claims(s) || !s.Usable() || s.Manifest != nil && !want.IsZero() && s.Manifest.Digest != want {
+			like := func(k *timeline.Snapshot) bool { return x.described(s, k) }
+			if x.claims(s) && s.Usable() && s.Manifest != nil && s.Manifest.Digest == x.q.Digest && !slices.ContainsFunc(known, like) {
+				known, all = append(known, &s), append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// named are the full that was asked for and what may be a copy of it, itself first: with its bytes and of its history, as their
+// manifests tell, and for the rest of its name.
+func (x *run) named() (all []timeline.Snapshot) {
+	origin := x.origin()
+	for _, l := range x.catalog.Timeline.Lineages {
+		for _, s := range l.Snapshots {
+			if !x.claims(s) || !s.Usable() || !x.described(s, origin) {
 				continue
 			}
 			for _, o := range s.Candidates() {
@@ -134,12 +176,33 @@ func (x *run) named() (all []timeline.Snapshot) {
 			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b timeline.Snapshot) int {
+		switch {
+		case a.Name() == x.q.Keep:
+			return -1
+		case b.Name() == x.q.Keep:
+			return 1
+		}
+		return 0
+	})
 	return all
 }
 
 // claims to be it, or a copy of it. Whoever may write can claim that.
 func (x *run) claims(s timeline.Snapshot) bool {
-	return s.Full() && (s.Name() == x.q.Keep || s.Manifest != nil && s.Manifest.CopiedFrom == x.q.Keep.String())
+	return s.Full() && (s.Name() == x.q.Keep || x.copied(s) && renamed(s.Name(), x.q.Keep))
+}
+
+// copied: its manifest says that it is a copy of what was asked for.
+func (x *run) copied(s timeline.Snapshot) bool {
+	return s.Manifest != nil && s.Manifest.CopiedFrom == x.q.Keep.String()
+}
+
+// renamed: a copy has the name of its source but for the time, which is a later one.
+func renamed(n, of snapshot.Name) bool {
+	later := n.Created > of.Created
+	n.Created = of.Created
+	return later && n == of
 }
 
 // keeps says whether a snapshot is one of those.
@@ -147,60 +210,83 @@ func (x *run) keeps(s timeline.Snapshot) bool {
 	return slices.ContainsFunc(x.named(), func(n timeline.Snapshot) bool { return n.Key == s.Key })
 }
 
-// digest is that of the full that was asked for: as it was told, or as its manifest tells, or, if that is gone, as the
-// oldest copy does. Zero: nobody knows.
-func (x *run) digest() snapshot.Digest {
-	if !x.q.Digest.IsZero() {
-		return x.q.Digest
+// origin is what tells how the full that was asked for is to be described: it, or if that is gone its manifest alone, or if
+// that is gone the oldest copy of the digest that was told; nil: nothing does.
+func (x *run) origin() *timeline.Snapshot {
+	if x.like != nil {
+		return x.like
 	}
 	var oldest *timeline.Snapshot
 	for _, l := range x.catalog.Timeline.Lineages {
 		for _, list := range [][]timeline.Snapshot{l.Snapshots, l.Missing} {
 			for _, s := range list {
 				switch {
-				case !x.claims(s) || s.Manifest == nil:
-				case s.Name() == x.q.Keep:
-					return s.Manifest.Digest
-				case !s.Modified.IsZero() && (oldest == nil || s.Modified.Before(oldest.Modified)):
+				case !x.claims(s) || s.Manifest != nil && !x.q.Digest.IsZero() && s.Manifest.Digest != x.q.Digest:
+				case s.Name() == x.q.Keep && (s.Manifest != nil || s.Usable()):
+					return &s
+				case s.Manifest != nil && !s.Modified.IsZero() && (oldest == nil || s.Modified.Before(oldest.Modified)):
 					oldest = &s
 				}
 			}
 		}
 	}
-	if oldest == nil {
-		return snapshot.Digest{}
-	}
-	return oldest.Manifest.Digest
+	return oldest
 }
 
-// best is the one to keep, nil if there is none. Where locks get later ends in place that is the full itself. Where copies are
-// made it is what is locked for the longest time.
-//
-// A copy is what anybody can write who may write. It is not proven while another one is still locked, and not for long: it is
-// read then, so that what it replaces is not let go for nothing.
-//
-//	source   ────locked────────|
-//	copy         ────────locked┼───────────────|
-//	                      |read|  believed     | read before it is copied
-func (x *run) best(ctx context.Context) (s *timeline.Snapshot, proven bool, err error) {
-	const watch = 2 * immutability.MinRest
-	all := x.named()
-	locks := make([]*immutability.Retention, len(all))
-	for i := range all {
-		one := []step{{subject: subject{kind: Full, ref: all[i].Ref}}}
-		if err := x.ask(ctx, one); err != nil {
-			if len(all) == 1 || ctx.Err() != nil {
-				return nil, false, err
+// described says whether a snapshot is described as the full that was asked for is: a copy of another history is of no use to
+// whoever restores that one, whatever its bytes are.
+func (x *run) described(s timeline.Snapshot, origin *timeline.Snapshot) bool {
+	m := s.Manifest
+	switch {
+	case m != nil && !x.q.Digest.IsZero() && m.Digest != x.q.Digest:
+		return false
+	case origin == nil || m == nil:
+		return true // of the first there is nothing to compare with, and the second is it itself, without a manifest
+	case origin.Manifest == nil:
+		return s.Lineage == origin.Lineage
+	}
+	of := origin.Manifest
+	return m.Digest == of.Digest && m.Size == of.Size && m.Lineage == of.Lineage && m.LastRevision == of.LastRevision
+}
+
+// impostor is what says that it is a copy of what was asked for and is none by its name or by what its manifest tells;
+// empty: nothing. Runs make none such, so somebody else did.
+func (x *run) impostor() string {
+	origin := x.origin()
+	for _, l := range x.catalog.Timeline.Lineages {
+		for _, list := range [][]timeline.Snapshot{l.Snapshots, l.Missing} {
+			for _, s := range list {
+				if x.copied(s) && !s.Excluded && (!x.claims(s) || !x.described(s, origin)) {
+					return fmt.Sprintf("%s, which passes for a copy of %s and is none", s.Name(), x.q.Keep)
+				}
 			}
-			x.warn("%s is passed over: %v", all[i].Ref, err)
-			continue
-		}
-		locks[i] = one[0].retention
-		itself := all[i].Name() == x.q.Keep
-		if itself && (len(all) == 1 || x.q.Store.Capabilities().ObjectLock || x.means.Hold) {
-			return &all[i], true, nil
 		}
 	}
+	return ""
+}
+
+// mistrusts: a base passes for a copy of what was asked for, and is not what is kept. A restore of the newest state would
+// trip over it if it is none.
+func (x *run) mistrusts(base timeline.Snapshot) bool {
+	k := x.report.Kept
+	return k != nil && x.q.Verify != VerifyNever && base.Name() != x.q.Keep && base.Name().String() != k.Name && x.keeps(base)
+}
+
+// best is the one to keep, nil if there is none, and whether that is relied on without reading it. Where locks get later ends in
+// place that is the full itself, and so it is while its own lock lasts. Where copies are made it is what is locked for the longest time.
+//
+// A copy is what anybody can write who may write. It is read while another one is locked that is due: before what it replaces
+// is let go, so that this is not let go for nothing. After that, when it is the only one, it is believed, and read once in a while.
+//
+//	source   ────locked──────────────|
+//	copy              ────────locked─┼─────────────|
+//	            itself |  read, due  |  believed   | read before it is copied
+func (x *run) best(ctx context.Context) (s *timeline.Snapshot, proven bool, err error) {
+	policy := x.policy
+	policy.Copies = true
+	var watched int64 // what ends until then is due
+	all := x.named()
+	locks := make([]*immutability.Retention, len(all))
 	end := func(i int) int64 {
 		switch r := locks[i]; {
 		case r == nil:
@@ -212,6 +298,21 @@ func (x *run) best(ctx context.Context) (s *timeline.Snapshot, proven bool, err 
 		}
 		return 0
 	}
+	for i := range all {
+		one := []step{{subject: subject{kind: Full, ref: all[i].Ref}}}
+		if err := x.ask(ctx, one); err != nil {
+			if len(all) == 1 || ctx.Err() != nil {
+				return nil, false, err
+			}
+			x.warn("%s is passed over: %v", all[i].Ref, err)
+			continue
+		}
+		locks[i] = one[0].retention
+		watched = x.now.Add(policy.Due()).Unix()
+		if itself := all[i].Name() == x.q.Keep; itself && (len(all) == 1 || x.q.Store.Capabilities().ObjectLock || x.means.Hold || end(i) >= watched) {
+			return &all[i], x.comparable(all[i]), nil
+		}
+	}
 	at := -1
 	for i := range all {
 		if at < 0 || end(i) > end(at) || end(i) == end(at) && all[i].Modified.Before(all[at].Modified) {
@@ -221,9 +322,10 @@ func (x *run) best(ctx context.Context) (s *timeline.Snapshot, proven bool, err 
 	if at < 0 {
 		return nil, false, nil
 	}
-	proven = true
+	key := all[at].Ref
+	proven = !immutability.Sampled(key.Key.String(), key.Version, x.now.Truncate(immutability.MinRest))
 	for i := range all {
-		if i != at && end(i) > x.now.Unix() && end(i) <= x.now.Add(watch).Unix() {
+		if i != at && end(i) > x.now.Unix() && end(i) <= watched {
 			proven = false
 		}
 	}

@@ -31,8 +31,6 @@ type subject struct {
 	ref       timeline.Ref
 	retention *immutability.Retention
 	created   time.Time
-	// copied: it is a copy of ours, whose source had been read.
-	copied bool
 }
 
 func (s subject) address() store.Version {
@@ -44,7 +42,7 @@ type step struct {
 	subject
 	immutability.Extension
 	ways  []immutability.Way // to try in this order, if it is due
-	first bool               // it was never prolonged before
+	first bool               // it was never prolonged before, as a copy never is: another one is made of it
 }
 
 // due reports whether something is to be done.
@@ -55,20 +53,19 @@ func (s step) broken() bool { return s.Warn() && !s.due() }
 
 // decide plans for every subject at now, in their order. period is what new objects get.
 func decide(subjects []subject, policy immutability.ExtensionPolicy, means immutability.Means, now time.Time) []step {
-	asked := make([]immutability.Subject, len(subjects))
-	for i, s := range subjects {
-		asked[i] = immutability.Subject{Key: s.ref.Key.String(), Version: s.ref.Version, Retention: s.retention}
-	}
 	steps := make([]step, len(subjects))
-	for i, e := range immutability.PlanExtension(asked, policy, now) {
-		s := step{subject: subjects[i], Extension: e}
-		if e.Extend || e.Reason == immutability.ExtensionNoLock {
-			s.ways = means.Ways(s.retention)
+	for i, of := range subjects {
+		ways := means.Ways(of.retention)
+		policy.Copies = len(ways) > 0 && ways[0].Moves()
+		s := step{subject: of, Extension: immutability.PlanExtension([]immutability.Subject{
+			{Key: of.ref.Key.String(), Version: of.ref.Version, Retention: of.retention}}, policy, now)[0]}
+		if s.Extend || s.Reason == immutability.ExtensionNoLock {
+			s.ways = ways
 		}
 		if !s.kind.restored() {
 			s.ways = inPlace(s.ways)
 		}
-		s.first = !s.copied && s.retention.Original(s.created, max(policy.Period, means.Period))
+		s.first = s.retention.Original(s.created, max(policy.Period, means.Period))
 		steps[i] = s
 	}
 	return steps

@@ -58,9 +58,8 @@ func TestEachObjectGetsWhatItNeeds(t *testing.T) {
 
 func TestWhatWasNeverProlongedIsReadFirst(t *testing.T) {
 	means := immutability.Means{Retention: true, Default: immutability.ModeCompliance, Period: fourDays}
-	copied := func(sampled bool) subject {
-		s := of(Full, until(fourDays))
-		s.copied = true
+	sampled := func(sampled bool) subject {
+		s := of(Full, until(6*immutability.Day))
 		for i := 0; immutability.Sampled(s.ref.Key.String(), s.ref.Version, s.retention.Until) != sampled; i++ {
 			s.ref.Version = strconv.Itoa(i)
 		}
@@ -78,8 +77,8 @@ func TestWhatWasNeverProlongedIsReadFirst(t *testing.T) {
 		"only the delta was never prolonged":      {[]subject{of(Full, until(6*immutability.Day)), of(Delta, until(fourDays))}, VerifyFirst, 5 * immutability.Day, true},
 		"prolonged before, and not in the sample": {[]subject{of(Full, until(6*immutability.Day))}, VerifyFirst, 5 * immutability.Day, false},
 		"prolonged before, and always wanted":     {[]subject{of(Full, until(6*immutability.Day))}, VerifyAlways, 5 * immutability.Day, true},
-		"a copy of ours, in the sample":           {[]subject{copied(true)}, VerifyFirst, 3 * immutability.Day, true},
-		"a copy of ours":                          {[]subject{copied(false)}, VerifyFirst, 3 * immutability.Day, false},
+		"prolonged before, and in the sample":     {[]subject{sampled(true)}, VerifyFirst, 5 * immutability.Day, true},
+		"prolonged before, and in no sample":      {[]subject{sampled(false)}, VerifyFirst, 5 * immutability.Day, false},
 		"only a record is due":                    {[]subject{of(Full, until(6*immutability.Day)), of(Owner, until(fourDays))}, VerifyFirst, 3 * immutability.Day, false},
 	} {
 		t.Run(name, func(t *testing.T) {

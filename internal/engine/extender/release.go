@@ -2,7 +2,6 @@ package extender
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -102,10 +101,7 @@ func (x *run) lift(ctx context.Context, ref timeline.Ref) (store.Object, error) 
 	if x.held(ref) {
 		x.changes.Add(1)
 		if err := h.SetHold(ctx, v, false); err != nil {
-			if errors.Is(err, store.ErrForbidden) {
-				err = fmt.Errorf("%w; %s", err, needsRight)
-			}
-			return store.Object{}, err
+			return store.Object{}, x.forbidden(err, toLock)
 		}
 	}
 	o, err := x.q.Store.Stat(ctx, v)

@@ -37,6 +37,7 @@ type run struct {
 	accept   snapshot.Revision       // 1 once it is known that a restore would end early
 	measured map[timeline.Ref]measure
 	fellBack bool
+	like     *timeline.Snapshot // whose history is looked for just now in place of what was asked for; nil: that
 	// releasing: what protects is about to be taken away, so that what there is besides has to be read.
 	releasing bool
 
@@ -91,9 +92,20 @@ func (x *run) secure(ctx context.Context, c choice) (immutability.Summary, error
 		return immutability.Summary{}, fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
 	}
 	if x.q.DryRun {
-		return x.tell(c.steps), nil
+		return x.tell(c.steps), x.often(c)
 	}
-	return x.extend(ctx, c)
+	protection, err := x.extend(ctx, c)
+	return protection, errors.Join(err, x.often(c))
+}
+
+// often refuses runs that are told to come so rarely that locks end between them. What can be done is done before: a lock
+// that has ended for a while is better than one that has ended for good. A hold has no end.
+func (x *run) often(c choice) error {
+	u := x.policy.Upkeep()
+	if x.policy.Every <= 0 || u.Holds() || x.means.Hold || slices.ContainsFunc(c.steps, func(s step) bool { return s.retention != nil && s.retention.Hold }) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrTooRare, u)
 }
 
 // inspect learns what the bucket gives and what may be tried.
@@ -112,8 +124,10 @@ func (x *run) inspect(ctx context.Context) error {
 	_, extends := store.As[store.Extender](s)
 	_, holds := store.As[store.Holder](s)
 	_, copies := store.As[store.Copier](s)
-	x.means = immutability.Means{Retention: extends, Hold: holds && !caps.ObjectLock, Copy: copies, Default: x.bucket.Default, Period: x.bucket.Period}
-	x.policy = immutability.ExtensionPolicy{Period: x.q.Period, Limit: x.q.MaxPeriod}
+	// Decorators have every capability, so that having it says little: what the bucket can is what its provider tells.
+	x.means = immutability.Means{Retention: extends && caps.Lengthens, Hold: holds && caps.Holds && !caps.ObjectLock, Copy: copies && caps.Copies,
+		Default: x.bucket.Default, Period: x.bucket.Period}
+	x.policy = immutability.ExtensionPolicy{Period: x.q.Period, Limit: x.q.MaxPeriod, Every: x.q.Every}
 	if x.policy.Period <= 0 {
 		x.policy.Period = x.bucket.Period
 	}
@@ -188,6 +202,7 @@ func (x *run) choose(ctx context.Context) (choice, error) {
 		}
 		c.steps = decide(subjectsOf(c.steps), x.policy, x.means, x.now)
 		whole, why := mustRead(c.steps, x.q.Verify)
+		whole = whole || x.mistrusts(p.Base)
 		if x.q.Release {
 			if whole = x.releasing; !whole {
 				why = "no: nothing is to be released"
@@ -221,15 +236,20 @@ func (x *run) good(ctx context.Context, p restoreplan.Plan, whole bool, why stri
 	if !errors.As(err, &bad) || x.unusable[bad.Ref] != "" {
 		return "", false, err
 	}
-	if x.unusable == nil {
-		x.unusable = map[timeline.Ref]string{}
-	}
-	x.unusable[bad.Ref] = bad.Err.Error()
-	x.condemn(bad.Ref, bad.Err.Error())
+	x.ruleOut(bad.Ref, bad.Err.Error())
 	if x.tags != catalog.TagsOfAll { // any snapshot may be needed now, so it must be known of each whether it is excluded
 		return "", false, x.list(ctx, catalog.TagsOfAll)
 	}
 	return "", false, nil
+}
+
+// ruleOut has no plan use an object any more.
+func (x *run) ruleOut(ref timeline.Ref, why string) {
+	if x.unusable == nil {
+		x.unusable = map[timeline.Ref]string{}
+	}
+	x.unusable[ref] = why
+	x.condemn(ref, why)
 }
 
 // condemn records that an object is damaged.
@@ -279,8 +299,8 @@ func (x *run) look(ctx context.Context, p restoreplan.Plan) (choice, error) {
 	for _, d := range p.Deltas {
 		c.snaps = append(c.snaps, d.Snapshot)
 	}
-	add := func(kind Kind, ref timeline.Ref, copied bool, of int) {
-		c.steps = append(c.steps, step{subject: subject{kind: kind, ref: ref, copied: copied}})
+	add := func(kind Kind, ref timeline.Ref, of int) {
+		c.steps = append(c.steps, step{subject: subject{kind: kind, ref: ref}})
 		c.of = append(c.of, of)
 	}
 	place := map[snapshot.Key]int{}
@@ -292,14 +312,13 @@ func (x *run) look(ctx context.Context, p restoreplan.Plan) (choice, error) {
 	}
 	for i, s := range c.snaps {
 		place[s.Key] = i
-		copied := s.Manifest != nil && s.Manifest.CopiedFrom != ""
 		kind := Delta
 		if s.Full() {
 			kind = Full
 		}
-		add(kind, s.Ref, copied, i)
+		add(kind, s.Ref, i)
 		if ref, has := told[s.Manifest]; has && s.Manifest != nil {
-			add(Manifest, ref, copied, i)
+			add(Manifest, ref, i)
 		}
 	}
 	for ref, o := range x.catalog.Objects.All() {
@@ -307,9 +326,9 @@ func (x *run) look(ctx context.Context, p restoreplan.Plan) (choice, error) {
 		switch {
 		case o.Marker:
 		case ref.Key.Object == snapshot.ExclusionObject && ours:
-			add(Exclusion, ref, false, -1)
+			add(Exclusion, ref, -1)
 		case ref.Key.Object == snapshot.OwnerObject && x.catalog.Owner != nil && ref.Key.Number == x.catalog.Owner.Number:
-			add(Owner, ref, false, -1)
+			add(Owner, ref, -1)
 		}
 	}
 	return c, x.ask(ctx, c.steps)

@@ -81,6 +81,7 @@ func (s *Store) discover(ctx context.Context) error {
 	}
 	s.lockUnknown = !p.known
 	s.caps.ObjectLock = p.versionLevel
+	s.caps.Lengthens, s.caps.Holds, s.caps.Copies = p.versionLevel || s.lockUnknown, p.versionLevel || s.lockUnknown, true
 	s.include = container.ListBlobsInclude{Versions: true, Tags: true, ImmutabilityPolicy: true, LegalHold: true}
 	first, err := s.firstPage(ctx)
 	if errors.Is(err, store.ErrForbidden) {

@@ -60,6 +60,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	s.caps = store.Capabilities{
 		Provider: provider, Location: o.location(),
 		ConditionalPut: true, Tags: true, InlineRetention: true, InlineTags: true,
+		Lengthens: true, Holds: true, Copies: true,
 	}
 	if err := s.discover(ctx); err != nil {
 		s.CloseIdle()
@@ -124,6 +125,7 @@ func (s *Store) discover(ctx context.Context) error {
 	}
 	s.caps.Versions = attrs.VersioningEnabled
 	s.caps.ObjectLock = attrs.ObjectRetentionMode == objectRetentionEnabled
+	s.caps.Lengthens = s.caps.ObjectLock
 	return nil
 }
 

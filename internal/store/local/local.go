@@ -84,6 +84,8 @@ func (s *Store) Capabilities() store.Capabilities {
 		InlineRetention: true,
 		InlineTags:      true,
 		Advisory:        true,
+		Lengthens:       true,
+		Holds:           true,
 	}
 }
 

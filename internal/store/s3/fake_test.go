@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"druid.internal/druid/internal/store/s3"
@@ -31,6 +32,7 @@ type fake struct {
 	locks      bool
 	handle     http.HandlerFunc // everything else
 
+	asked    atomic.Int32 // for settings
 	mu       sync.Mutex
 	requests []request
 }
@@ -100,6 +102,9 @@ func unstarted(t *testing.T, handle http.HandlerFunc) *fake {
 func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", f.name)
 	q := r.URL.Query()
+	if r.Method == http.MethodGet && (q.Has("versioning") || q.Has("object-lock")) {
+		f.asked.Add(1)
+	}
 	switch {
 	case r.Method == http.MethodGet && q.Has("versioning"):
 		fmt.Fprintf(w, `<VersioningConfiguration><Status>%s</Status></VersioningConfiguration>`, f.versioning)

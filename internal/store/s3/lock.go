@@ -211,27 +211,38 @@ func (s *Store) overwrites(versioned, known bool) []string {
 	return []string{"this server is not known to refuse an overwrite (If-None-Match) and the bucket keeps no versions: two who write the same name destroy each other's; switch versioning on"}
 }
 
-// Inspect implements store.Inspector.
+// justFound is how long what New was told is as good as asking again.
+const justFound = time.Minute
+
+// Inspect implements store.Inspector. The first time, right after New, it tells what that was told: a program that opens a
+// bucket, looks at it once and ends asks for each setting once.
 func (s *Store) Inspect(ctx context.Context) (store.Bucket, error) {
+	told := s.found.Swap(nil)
+	if told == nil || time.Since(told.at) > justFound {
+		again, err := s.settings(ctx)
+		if err != nil {
+			return store.Bucket{}, fmt.Errorf("inspect %s: %w", s.caps.Location, err)
+		}
+		told = &again
+	}
+	return s.describe(told), nil
+}
+
+// describe puts settings into words.
+func (s *Store) describe(told *settings) store.Bucket {
 	b := store.Bucket{Default: immutability.ModeUnknown}
-	v, err := s.versioning(ctx)
+	v, lock := told.versions, told.lock
 	switch {
-	case errors.Is(err, store.ErrForbidden):
+	case told.noVersions:
 		b.Notes = append(b.Notes, "whether versions are kept is unknown: this identity lacks s3:GetBucketVersioning")
-	case err != nil:
-		return store.Bucket{}, fmt.Errorf("inspect %s: %w", s.caps.Location, err)
 	case v.status == string(types.BucketVersioningStatusSuspended):
 		b.Notes = append(b.Notes, "versioning is suspended: an overwrite destroys what was there")
 	}
 	b.Versioned = v.status == string(types.BucketVersioningStatusEnabled)
-	b.Notes = append(b.Notes, s.overwrites(b.Versioned, err == nil)...)
-	lock, err := s.lockConfiguration(ctx)
-	switch {
-	case errors.Is(err, store.ErrForbidden):
+	b.Notes = append(b.Notes, s.overwrites(b.Versioned, !told.noVersions)...)
+	if told.noLock {
 		b.Notes = append(b.Notes, "the default lock is unknown: this identity lacks s3:GetBucketObjectLockConfiguration")
-		return b, nil
-	case err != nil:
-		return store.Bucket{}, fmt.Errorf("inspect %s: %w", s.caps.Location, err)
+		return b
 	}
 	b.Default, b.Period = lock.mode, lock.period
 	switch {
@@ -242,5 +253,5 @@ func (s *Store) Inspect(ctx context.Context) (store.Bucket, error) {
 	default:
 		b.Notes = append(b.Notes, "the default lock can be shortened or removed by whoever holds s3:PutBucketObjectLockConfiguration; versions already locked are not touched by that")
 	}
-	return b, nil
+	return b
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -35,6 +36,8 @@ type Store struct {
 	// in an answer about such a one. latestTagsReadable: the same of the latest, unnamed, for which it takes another right;
 	// latestTagsAsked: that was tried.
 	tagsReadable, latestTagsReadable, latestTagsAsked atomic.Bool
+	// found is what New was told of the bucket, for the first Inspect; nil: that has it already.
+	found atomic.Pointer[settings]
 	// trusted: TLS with a verified certificate. verifies: the server was last seen to verify checksums.
 	trusted  bool
 	verifies atomic.Bool
@@ -72,22 +75,46 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// settings are how a bucket is configured. What an identity may not read has the zero value.
+type settings struct {
+	versions           versions
+	noVersions, noLock bool // they may not be read
+	lock               lockConfig
+	at                 time.Time // when they were asked for
+}
+
+// settings asks for them.
+func (s *Store) settings(ctx context.Context) (settings, error) {
+	told := settings{at: time.Now()}
+	var err error
+	if told.versions, err = s.versioning(ctx); err != nil {
+		if !errors.Is(err, store.ErrForbidden) {
+			return told, err
+		}
+		told.noVersions = true
+	}
+	if told.lock, err = s.lockConfiguration(ctx); err != nil {
+		if !errors.Is(err, store.ErrForbidden) {
+			return told, err
+		}
+		told.noLock = true
+	}
+	return told, nil
+}
+
 // discover fills the capabilities.
 func (s *Store) discover(ctx context.Context) error {
-	versioning, err := s.versioning(ctx)
-	if err != nil && !errors.Is(err, store.ErrForbidden) {
+	told, err := s.settings(ctx)
+	if err != nil {
 		return fmt.Errorf("open %s: %w", s.caps.Location, err)
 	}
+	s.found.Store(&told)
+	versioning, lock := told.versions, told.lock
 	s.caps.Versions, s.caps.Markers = versioning.kept, versioning.kept
 	s.keepsOverwritten = versioning.status == string(types.BucketVersioningStatusEnabled)
-	lock, err := s.lockConfiguration(ctx)
-	switch {
-	case errors.Is(err, store.ErrForbidden):
-		s.lockUnknown = true
-	case err != nil:
-		return fmt.Errorf("open %s: %w", s.caps.Location, err)
-	}
+	s.lockUnknown = told.noLock
 	s.caps.ObjectLock = lock.enabled
+	s.caps.Lengthens, s.caps.Holds, s.caps.Copies = lock.enabled || s.lockUnknown, lock.enabled || s.lockUnknown, true
 	switch {
 	case s.opts.ConditionalPut != nil:
 		s.caps.ConditionalPut = *s.opts.ConditionalPut

@@ -38,20 +38,34 @@ func (s *Store) tagsOf(ctx context.Context, v store.Version, head *awss3.HeadObj
 	if aws.ToInt32(head.TagCount) == 0 && believed() {
 		return map[string]string{}, nil
 	}
+	if !named && s.latestTagsAsked.CompareAndSwap(false, true) { // whoever may not ask so goes on to ask about each by its version
+		// Not every server tells of which version the answer is. That there is one proves that no count means no tags.
+		tags, of, err := s.tagsOfLatest(ctx, v.Key)
+		if err == nil && (v.ID == "" || of == v.ID || len(tags) == 0 && aws.ToInt32(head.TagCount) == 0) {
+			return tags, nil
+		}
+	}
 	tags, err := s.readTags(ctx, v)
 	if errors.Is(err, store.ErrForbidden) || errors.Is(err, store.ErrUnsupported) {
 		return nil, nil
-	}
-	if err == nil && !named && s.latestTagsAsked.CompareAndSwap(false, true) {
-		_, _ = s.readTags(ctx, store.Version{Key: v.Key}) // whoever may not goes on to ask about each
 	}
 	return tags, err
 }
 
 func (s *Store) readTags(ctx context.Context, v store.Version) (map[string]string, error) {
+	tags, _, err := s.askTags(ctx, v)
+	return tags, err
+}
+
+// tagsOfLatest are the tags of a version that is not named, and which one that was; empty if the server does not tell.
+func (s *Store) tagsOfLatest(ctx context.Context, key string) (tags map[string]string, version string, err error) {
+	return s.askTags(ctx, store.Version{Key: key})
+}
+
+func (s *Store) askTags(ctx context.Context, v store.Version) (map[string]string, string, error) {
 	out, err := s.client.GetObjectTagging(ctx, &awss3.GetObjectTaggingInput{Bucket: &s.opts.Bucket, Key: &v.Key, VersionId: versionID(v)})
 	if err != nil {
-		return nil, s.classifyRead(ctx, err)
+		return nil, "", s.classifyRead(ctx, err)
 	}
 	if v.ID == "" {
 		s.latestTagsReadable.Store(true)
@@ -62,7 +76,7 @@ func (s *Store) readTags(ctx context.Context, v store.Version) (map[string]strin
 	for _, t := range out.TagSet {
 		tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
 	}
-	return tags, nil
+	return tags, s.idOf(out.VersionId), nil
 }
 
 // SetTag implements store.Tagger. S3 only knows how to replace all tags, so of two who set

@@ -122,6 +122,9 @@ func (m *Memory) Capabilities() store.Capabilities {
 		Tags:            m.profile.Tags,
 		InlineRetention: m.profile.InlineRetention && !m.profile.MuteRetention,
 		InlineTags:      m.profile.InlineTags,
+		Lengthens:       m.profile.ObjectLock,
+		Holds:           m.profile.ObjectLock || m.profile.HoldsOnly,
+		Copies:          true,
 	}
 }
 

@@ -89,6 +89,7 @@ func (o *Options) complete(t *testing.T) {
 
 func capabilitiesAreAsPromised(t *testing.T, o Options) {
 	o.Want.Markers = o.Want.Versions && !o.NoMarkers
+	o.Want.Lengthens, o.Want.Holds, o.Want.Copies = o.Extend, o.Hold, o.Copy
 	got := o.New(t).Capabilities()
 	if got.Provider == "" || got.Location == "" {
 		t.Errorf("capabilities name neither provider nor location: %+v", got)
