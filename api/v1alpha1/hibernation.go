@@ -51,6 +51,9 @@ type HibernationStatus struct {
 	// Since when the cluster wakes up. Absent: it does not.
 	// +optional
 	AwakeSince *metav1.Time `json:"awakeSince,omitempty"`
+	// Name of the first full snapshot that a member took since the cluster wakes up, as its sidecar told. Absent: none did.
+	// +optional
+	NewFull string `json:"newFull,omitempty"`
 }
 
 // FinalSnapshot is the last full snapshot before a hibernation.

@@ -311,6 +311,7 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 		Original:                       o.foreign() || o.originals(),
 		Closed:                         p.Sleep.Closed,
 		AtLeast:                        atLeast(o.Etcd, p.Hibernation),
+		FullFirst:                      fullFirst(o.Etcd, p.Hibernation),
 		DisableServiceAccountAutomount: s.DisableAutomount,
 	}
 	in.Images, p.images = imagesFor(e, s.Images)

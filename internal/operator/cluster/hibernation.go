@@ -220,31 +220,43 @@ func settle(e *druidv1alpha1.Etcd) time.Duration {
 	return 2 * every
 }
 
-// newFull says whether a full is in the bucket that was taken since the members started again, as the backup leader
-// tells. A sidecar takes one when it finds that the newest is a final one; copies of that, made to be locked anew, are
-// final as well.
-func newFull(o *Observed, r *druidv1alpha1.HibernationStatus) bool {
+// newFull is the full that a member took since the members started again, as the backup leader tells; empty: none. A sidecar
+// takes one first of all. What it found in the bucket counts for nothing: copies of the final one, made to be locked anew, are
+// there, and whoever may write can put there what passes for one of a new life.
+func newFull(o *Observed, r *druidv1alpha1.HibernationStatus) string {
 	if r == nil || r.AwakeSince == nil {
-		return false
+		return ""
+	}
+	if r.NewFull != "" {
+		return r.NewFull
 	}
 	full, final := health.LastFull(o.Observation), r.FinalSnapshot
-	if full == nil || final != nil && full.Name == final.Name {
-		return false
+	if full == nil || !full.Taken || final != nil && full.Name == final.Name {
+		return ""
 	}
 	if final != nil && full.EndRevision < final.Revision && !o.Etcd.AllowsUnprotectedHibernation() {
-		return false // with less than it had no cluster wakes up, unless that is accepted
+		return "" // with less than it had no cluster wakes up, unless that is accepted
 	}
 	n, err := snapshot.ParseName(full.Name)
 	if err == nil && n.Final {
-		return false
+		return ""
 	}
+	later := !full.Timestamp.Before(r.AwakeSince)
 	if final != nil {
 		former, formerErr := snapshot.ParseName(final.Name)
 		if err == nil && formerErr == nil {
-			return follows(full, n, final, former)
+			later = follows(full, n, final, former)
 		}
 	}
-	return !full.Timestamp.Before(r.AwakeSince)
+	if !later {
+		return "" // taken in the former life, of which the sidecar tells until it is asked anew
+	}
+	return full.Name
+}
+
+// fullFirst: the cluster wakes up, and a member is still to take a full.
+func fullFirst(e *druidv1alpha1.Etcd, r *druidv1alpha1.HibernationStatus) bool {
+	return r != nil && r.EtcdUID == e.UID && r.AwakeSince != nil && r.NewFull == ""
 }
 
 // follows says whether a full was taken after the final one, without asking a clock: the operator's may differ from those of

@@ -129,6 +129,10 @@ func TestAClusterFallsAsleepStepByStep(t *testing.T) {
 		"woken up": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
 			*o.Members[2].Status.Snapshots.LastFull = full("Full-00000000-00001000-1764000000.zst", 10*time.Second)
 		}}, "", 3, false, 0, "goes", "client server backuprestore"},
+		"a full that somebody put there": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
+			*o.Members[2].Status.Snapshots.LastFull = full("Full-00000000-00001000-1764000000.zst", 10*time.Second)
+			o.Members[2].Status.Snapshots.LastFull.Taken = false
+		}}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
 		"woken up, by a copy of the final one": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
 			*o.Members[2].Status.Snapshots.LastFull = full("Full-00000000-00001000-1764000000.zst.final", 10*time.Second)
 		}}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
@@ -354,6 +358,35 @@ func TestTheFirstFullOfANewLifeIsKnownByItsNameAndNoClock(t *testing.T) {
 	}
 }
 
+// Whoever may write can put a full into the bucket that is newer than the final one by its name and revision, and an operator
+// that reads no bucket can tell it from a new one only by who took it.
+func TestAFullThatNoMemberTookIsNotThatOfTheNewLife(t *testing.T) {
+	const final, forged = "Full-00000000-00001000-1764000000.zst.final", "Full-00000000-00001000-1764000001.zst"
+	for taken, want := range map[bool]string{true: forged, false: ""} {
+		o := running(t, 3, locks, func(o *Observed) {
+			recorded(2, func(h *druidv1alpha1.HibernationStatus) {
+				h.FinalSnapshot.Name, h.AwakeSince, h.FinalSnapshot.Held = final, ptr(ago(time.Minute)), true
+			})(o)
+			l := o.Members[2].Status.Snapshots.LastFull
+			*l = full(forged, 48*time.Hour)
+			l.Taken = taken
+		}, asked)
+		p := mustDecide(t, o, testSettings)
+		if got := p.Hibernation.NewFull; got != want {
+			t.Errorf("taken by a member %t: the new full is %q, want %q", taken, got, want)
+		}
+		var file string
+		for _, object := range p.Objects {
+			if c, is := object.(*corev1.ConfigMap); is {
+				file = c.Data[desired.SidecarFile]
+			}
+		}
+		if strings.Contains(file, "fullFirst: true") == taken {
+			t.Errorf("taken by a member %t: the sidecars are told\n%s", taken, file)
+		}
+	}
+}
+
 // Whoever accepted that a cluster wakes up with less has no use for a record of what it had.
 func TestTheFirstFullOfALifeWithLessEndsTheRecordWhereThatIsAccepted(t *testing.T) {
 	for accepted, want := range map[bool]bool{true: true, false: false} {
@@ -366,7 +399,7 @@ func TestTheFirstFullOfALifeWithLessEndsTheRecordWhereThatIsAccepted(t *testing.
 			l.EndRevision = 7
 			o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: &accepted}
 		})
-		if got := newFull(o, o.Etcd.Status.Hibernation); got != want {
+		if got := newFull(o, o.Etcd.Status.Hibernation) != ""; got != want {
 			t.Errorf("accepted %t: a new full is there %t", accepted, got)
 		}
 	}
@@ -375,7 +408,7 @@ func TestTheFirstFullOfALifeWithLessEndsTheRecordWhereThatIsAccepted(t *testing.
 const anyFull = "Full-00000000-00001000-1764000000.zst"
 
 func full(name string, before time.Duration) druidv1alpha1.MemberSnapshot {
-	return druidv1alpha1.MemberSnapshot{Name: name, Timestamp: ago(before), EndRevision: 1000}
+	return druidv1alpha1.MemberSnapshot{Name: name, Timestamp: ago(before), EndRevision: 1000, Taken: true}
 }
 
 // another: the backups are to be made in another bucket than that of the pods.

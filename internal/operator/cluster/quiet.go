@@ -58,7 +58,7 @@ func fingerprint(o *Observed) uint64 {
 	}
 	if h := health.Hibernation(o.Observation); h != nil {
 		text, _ := json.Marshal(h) // of a struct of texts and times there is no error
-		put(string(text), strconv.FormatBool(newFull(o, h)))
+		put(string(text), newFull(o, h))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(o.Live), func(a, b Key) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) }) {
 		object := o.Live[key]

@@ -271,16 +271,18 @@ func (f Facts) moment() *metav1.Time {
 // wake is while members are wanted. The record says that the cluster wakes up before the first one starts: from then on it
 // is no proof for anything, and what it protects stays protected until there is something newer.
 //
-// The record goes when a new full is there, or, if the final one is held, when the extension has told that it is released.
-// Meanwhile the cluster is awake like any other.
+// The record goes when members have taken a new full, or, if the final one is held, when the extension has told that it is
+// released. Meanwhile the cluster is awake like any other.
 func (f Facts) wake() Step {
 	r := f.mine()
 	switch {
 	case r == nil, f.Replicas > 0 && f.Store == "":
 		return Step{}
-	case f.Replicas > 0 && f.NewFull && f.releases(r):
+	case f.Replicas > 0 && f.NewFull != "" && f.releases(r):
+		r = r.DeepCopy()
+		r.NewFull = f.NewFull
 		return Step{Record: r, Extend: true}
-	case f.Replicas > 0 && f.NewFull:
+	case f.Replicas > 0 && f.NewFull != "":
 		return Step{}
 	}
 	s := Step{Record: r, Extend: f.extends(), Reason: druidv1alpha1.ReasonWakingUp, Message: "the members start; what protects the former backups stays until a new full snapshot is in the bucket"}

@@ -104,7 +104,7 @@ func awake(r *druidv1alpha1.HibernationStatus)  { r.AwakeSince = in(-time.Minute
 func isHeld(r *druidv1alpha1.HibernationStatus) { r.FinalSnapshot.Held = true }
 func mode(m immutability.Mode) func(*Facts)     { return func(f *Facts) { f.Mode = m } }
 func isOf(m immutability.Mode) func(*Facts)     { return func(f *Facts) { f.Attempt.Mode = m } }
-func newer(f *Facts)                            { f.NewFull = true }
+func newer(f *Facts)                            { f.NewFull = "Full-10" }
 func extending(f *Facts)                        { f.Extending = true }
 
 func TestMembersStopWhenEverythingTheyHaveIsInTheBucketAndProven(t *testing.T) {

@@ -72,8 +72,9 @@ type Facts struct {
 	Differ []string
 	// Settle is how old what sidecars tell of revisions may be.
 	Settle time.Duration
-	// NewFull: the backup leader reports a full that is not the final one, so it is of the life after.
-	NewFull bool
+	// NewFull is the name of a full that a member took in the life after the final one; empty: none is known. What is merely
+	// newer in the bucket is none: whoever may write can put it there.
+	NewFull string
 	// Extending: the task that prolongs locks is there and has not ended.
 	Extending bool
 

@@ -75,11 +75,11 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	return desired.ExtensionCronJob(in), nil
 }
 
-// recorded is the final full of an Etcd that sleeps, which is kept whatever is newer: whoever may write can make a backup that
-// is. Members that were woken up make newer ones themselves.
+// recorded is the final full of an Etcd that sleeps, or that wakes up and has not taken a new one, which is kept whatever is
+// newer: whoever may write can make a backup that is.
 func recorded(e *druidv1alpha1.Etcd) (name, digest string) {
 	h := e.Status.Hibernation
-	if h == nil || h.EtcdUID != e.UID || h.AwakeSince != nil || h.FinalSnapshot == nil {
+	if h == nil || h.EtcdUID != e.UID || h.NewFull != "" || h.FinalSnapshot == nil {
 		return "", ""
 	}
 	if n, err := snapshot.ParseName(h.FinalSnapshot.Name); err != nil || n.Kind != snapshot.Full {
@@ -97,8 +97,8 @@ func given(e *druidv1alpha1.Etcd) time.Duration {
 	return h.FinalSnapshot.RetentionPeriod.Duration
 }
 
-// releases: members make backups again, and what was held for the time of sleep is to be released when a newer one is there.
+// releases: members have made a new backup, and what was held for the time of sleep is to be released.
 func releases(e *druidv1alpha1.Etcd) bool {
 	h := e.Status.Hibernation
-	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.FinalSnapshot != nil && h.FinalSnapshot.Held
+	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.NewFull != "" && h.FinalSnapshot != nil && h.FinalSnapshot.Held
 }

@@ -17,11 +17,12 @@ func TestHoldsAreReleasedAfterWakingUp(t *testing.T) {
 		want     bool
 	}{
 		"asleep":                   {0, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}}, false},
-		"awake":                    {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke}, true},
+		"awake":                    {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke, NewFull: "Full-2"}, true},
+		"no member took a full":    {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke}, false},
 		"about to wake up":         {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}}, false},
-		"asleep again":             {0, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke}, false},
-		"awake, and it was locked": {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{}, AwakeSince: &woke}, false},
-		"awake, without a final":   {3, &druidv1alpha1.HibernationStatus{AwakeSince: &woke}, false},
+		"asleep again":             {0, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke, NewFull: "Full-2"}, false},
+		"awake, and it was locked": {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{}, AwakeSince: &woke, NewFull: "Full-2"}, false},
+		"awake, without a final":   {3, &druidv1alpha1.HibernationStatus{AwakeSince: &woke, NewFull: "Full-2"}, false},
 		"never asleep":             {3, nil, false},
 	} {
 		e := &druidv1alpha1.Etcd{}
@@ -50,7 +51,8 @@ func TestTheRecordedFullIsKeptWhileTheClusterSleeps(t *testing.T) {
 			h.FinalSnapshot.LookedAt, h.FinalSnapshot.Newer = &told, "Full-2"
 		}), name},
 		"found damaged":           {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Damaged = "a hole" }), name},
-		"awake":                   {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = &woke }), ""},
+		"waking up":               {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = &woke }), name},
+		"awake, with a new full":  {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince, h.NewFull = &woke, "Full-2" }), ""},
 		"without a final one":     {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }), ""},
 		"of another Etcd":         {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "other" }), ""},
 		"named as no full can be": {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Name = "--release-holds" }), ""},
