@@ -180,6 +180,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		p.standingTasks(o)
 		p.deleteClaims(o)
 	}
+	p.goBy(o, in.Etcd)
 	return p, nil
 }
 

@@ -51,6 +51,9 @@ type Facts struct {
 	Store     string
 	Elsewhere []string
 	Locks     bool // immutability is asked for
+	// Kept: the record is of another store than the specification names, where locks were asked for. They are prolonged there,
+	// whatever is asked for now.
+	Kept bool
 	// Mode is the least that a lock must be; empty: what the bucket gives.
 	Mode immutability.Mode
 	// Skip says who wants no final snapshot; empty: nobody. Unprotected: the members may stop without a good one.
