@@ -60,6 +60,9 @@ func fingerprint(o *Observed) uint64 {
 		text, _ := json.Marshal(h) // of a struct of texts and times there is no error
 		put(string(text), newFull(o, h))
 	}
+	if o.anothers() {
+		put("extension", o.Extension.Name)
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(o.Live), func(a, b Key) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) }) {
 		object := o.Live[key]
 		put(key.Kind, key.Name, string(object.GetUID()))
