@@ -18,24 +18,10 @@ import (
 // pods of runs go some time after their end, so what they told is remembered.
 func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	h := o.Etcd.Status.Hibernation
-	if h == nil || h.FinalSnapshot == nil || o.Extension == nil {
+	if h == nil || h.FinalSnapshot == nil {
 		return h
 	}
-	newest, found := immutability.Notice{}, false
-	for i := range o.ExtensionPods {
-		p := &o.ExtensionPods[i]
-		if p.CreationTimestamp.Before(&o.Extension.CreationTimestamp) {
-			continue // of a task of the same name, of an earlier hibernation
-		}
-		for _, c := range p.Status.ContainerStatuses {
-			if c.State.Terminated == nil {
-				continue
-			}
-			if n, is := immutability.ParseNotice(c.State.Terminated.Message); is && n.At.After(newest.At) {
-				newest, found = n, true
-			}
-		}
-	}
+	newest, found := lastNotice(o)
 	at := metav1.NewTime(newest.At.UTC().Truncate(time.Second))
 	if known := h.FinalSnapshot.LookedAt; !found || known != nil && !known.Before(&at) {
 		return h
@@ -59,6 +45,28 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 		f.Inferred = *newest.Inferred
 	}
 	return h
+}
+
+// lastNotice is what the last run left of which there is a pod; false: none.
+func lastNotice(o Observation) (newest immutability.Notice, found bool) {
+	if o.Extension == nil {
+		return newest, false
+	}
+	for i := range o.ExtensionPods {
+		p := &o.ExtensionPods[i]
+		if p.CreationTimestamp.Before(&o.Extension.CreationTimestamp) {
+			continue // of a task of the same name, of an earlier hibernation
+		}
+		for _, c := range p.Status.ContainerStatuses {
+			if c.State.Terminated == nil {
+				continue
+			}
+			if n, is := immutability.ParseNotice(c.State.Terminated.Message); is && n.At.After(newest.At) {
+				newest, found = n, true
+			}
+		}
+	}
+	return newest, found
 }
 
 // tells says whether a run kept everything that the final full has: what is damaged if it did not, and known if it did.

@@ -11,7 +11,7 @@ import (
 )
 
 // Backup is what was found by the last look through the bucket; nil: nobody looked. It stays while nobody
-// looks, as while the cluster sleeps.
+// looks, as while the cluster sleeps, but for what is excluded from restores: extensions tell that, too.
 func Backup(o Observation) *druidv1alpha1.BackupStatus {
 	if !o.Etcd.BackupsEnabled() {
 		return nil
@@ -25,6 +25,10 @@ func Backup(o Observation) *druidv1alpha1.BackupStatus {
 		if s != nil && s.Bucket != nil && (newest == nil || newest.LookedAt.Before(&s.Bucket.LookedAt)) {
 			newest = s.Bucket
 		}
+	}
+	if n, told := lastNotice(o); told && newest != nil && n.ExcludedCount != nil && n.At.After(newest.LookedAt.Time) {
+		newest = newest.DeepCopy()
+		newest.ExcludedSnapshots, newest.ExcludedSnapshotsCount = n.Excluded, int32(*n.ExcludedCount) //nolint:gosec // a number of objects below a prefix
 	}
 	return newest
 }
