@@ -156,7 +156,7 @@ func (v view) removed(h *druidv1alpha1.HibernationStatus) (f finding, applies bo
 		return finding{}, false
 	}
 	final := h.FinalSnapshot
-	const gone = "spec.backup.store.immutability is not there any more, and nothing prolongs locks: "
+	const gone = "spec.backup.store.immutability does not ask for locks any more, and nothing prolongs them: "
 	switch {
 	case final.Held:
 		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is held, and nobody can delete it until somebody releases it, which nothing does by itself: etcdbrctl extend-snapshot-immutability --release-holds once there is a newer backup, or gcloud storage objects update --no-event-based-hold", final.Name), true
