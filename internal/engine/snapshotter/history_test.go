@@ -389,6 +389,11 @@ func TestWhoWakesUpTakesAFullOfHisOwn(t *testing.T) {
 	if own.Key == forged.Key {
 		t.Errorf("%s passes for a full of the new life", own.Key.Name)
 	}
+	e.put(1)
+	r.delta()
+	if d := r.Standing().LastDelta; d == nil || !d.Own {
+		t.Errorf("of the delta that was just taken is told %+v", d)
+	}
 	r.stop()
 
 	again := start(t, cfg) // it does not know what was taken before it was started
