@@ -51,6 +51,39 @@ type HibernationStatus struct {
 	// Since when the cluster wakes up. Absent: it does not.
 	// +optional
 	AwakeSince *metav1.Time `json:"awakeSince,omitempty"`
+	// Name of the first full snapshot that a member took since the cluster wakes up, as its sidecar told. Absent: none did.
+	// +optional
+	NewFull string `json:"newFull,omitempty"`
+	// What the tasks go by that prolong locks, and delete copies, until the cluster is awake. Absent: an operator before this
+	// one wrote the rest, and they go by the specification.
+	// +optional
+	Applied *AppliedBackup `json:"applied,omitempty"`
+}
+
+// AppliedBackup is what of a specification was applied last. What is refused, or not applied yet, is not in it.
+type AppliedBackup struct {
+	// As spec.backup.store, but for another place than that of the final snapshot: that one has to be kept until the cluster has
+	// woken up. Absent: there is none.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Store *StoreSpec `json:"store,omitempty"`
+	// As spec.backup.fullSnapshotSchedule.
+	// +optional
+	FullSnapshotSchedule *string `json:"fullSnapshotSchedule,omitempty"`
+}
+
+// AsApplied is the Etcd as the tasks go by it that look after its backups while it sleeps. It is the Etcd itself if nothing was
+// recorded.
+func (e *Etcd) AsApplied() *Etcd {
+	h := e.Status.Hibernation
+	if h == nil || h.EtcdUID != e.UID || h.Applied == nil {
+		return e
+	}
+	applied := e.DeepCopy()
+	applied.Spec.Backup.Store, applied.Spec.Backup.FullSnapshotSchedule = h.Applied.Store.DeepCopy(), h.Applied.FullSnapshotSchedule
+	return applied
 }
 
 // FinalSnapshot is the last full snapshot before a hibernation.

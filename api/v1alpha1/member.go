@@ -252,6 +252,9 @@ type MemberSnapshot struct {
 	// The last revision in it.
 	// +required
 	EndRevision int64 `json:"endRevision"`
+	// Whether the sidecar that tells of it took it, since it was started. Absent: it found it in the bucket.
+	// +optional
+	Taken bool `json:"taken,omitempty"`
 }
 
 // SnapshotFailure is why an upload failed.

@@ -121,6 +121,18 @@ type EtcdOperatorTaskConfig struct {
 	Schedule *string `json:"schedule,omitempty"`
 }
 
+// ExtensionSchedule is when a task prolongs locks, by itself; nil: as its Etcd has it.
+func (t *EtcdOperatorTask) ExtensionSchedule() *string {
+	c := t.Spec.Config
+	switch {
+	case c == nil:
+		return nil
+	case c.ExtendFullSnapshotImmutability != nil:
+		return c.ExtendFullSnapshotImmutability.Schedule
+	}
+	return c.Schedule
+}
+
 // OnDemandSnapshotConfig is what snapshot to take.
 //
 // +kubebuilder:validation:XValidation:rule="self.type == 'full' || !has(self.isFinal) || !self.isFinal",fieldPath=".isFinal",message="only a full snapshot can be the last one: write type: full, or leave isFinal out"

@@ -57,6 +57,7 @@ on to the one that does, with its own credentials; 503 if there is none at the m
 | snapshotterConfig.schedule | cron expression of five fields for fulls, in UTC unless it begins with CRON_TZ= |
 | snapshotterConfig.deltaSnapshotPeriod | longest time between a change and its delta; below 1s: no deltas |
 | snapshotterConfig.snapshotFormat | native, or v2-json, which the original can read |
+| snapshotterConfig.fullFirst | who begins to make backups takes a full first of all, unless he took the newest one himself since he was started: for a cluster that wakes up, as somebody else may have written one meanwhile. Read again when the file changes |
 | snapshotterConfig.takeOver | write although another owner has claimed the prefix |
 | snapshotterConfig.verificationPeriod | how often the newest chain is restored in snapstoreConfig.tempDir, which needs room for the database, to prove that it can be; the result and the measured time are [metrics](metrics.md). The first proof comes an hour after a sidecar began to write the backups; 0: never |
 | compressionConfig.policy | zstd, gzip, lzw or zlib; the original cannot read zstd |

@@ -159,6 +159,7 @@ func leaveNotice(path string, r extender.Report, failure error, dryRun bool) err
 	}
 	n := immutability.Notice{At: time.Now().UTC(), Snapshot: r.Base, End: int64(r.End), Until: r.Protection.Until, Held: r.Protection.Held, Released: r.Released,
 		Inferred: &r.Protection.Inferred}
+	n.Exclude(r.Excluded)
 	if gone {
 		n.Damaged = failure.Error()
 	}

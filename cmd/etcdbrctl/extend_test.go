@@ -6,7 +6,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +136,8 @@ func TestANoticeTellsWhetherItsDateWasComputed(t *testing.T) {
 // The notice is about what was asked for, not about what is newest.
 func TestANoticeIsAboutWhatWasNamed(t *testing.T) {
 	until := time.Now().UTC().Truncate(time.Second)
-	newest := extender.Report{Base: "Full-2", End: 9, Protection: immutability.Summary{Objects: 2, Until: until.Add(time.Hour)}}
+	excluded := slices.Repeat([]string{"Full-4"}, immutability.MostNamed+1)
+	newest := extender.Report{Base: "Full-2", End: 9, Protection: immutability.Summary{Objects: 2, Until: until.Add(time.Hour)}, Excluded: excluded}
 	for phrase, c := range map[string]struct {
 		change func(*extender.Report)
 		err    error
@@ -148,7 +151,7 @@ func TestANoticeIsAboutWhatWasNamed(t *testing.T) {
 			r.Damaged = []replay.Damage{{Object: "Full-2", Reason: "a hole"}}
 		}, extender.ErrFellBack, immutability.Notice{Snapshot: "Full-1", End: 8, Until: until, Recorded: "Full-1", Newer: "Full-2: a hole", NewestEnd: 9}},
 		"the newer one cannot be chosen": {func(r *extender.Report) {
-			*r = extender.Report{Kept: &extender.Kept{Asked: "Full-1", Name: "Full-1", End: 8, Newer: "two histories", Protection: immutability.Summary{Objects: 2, Until: until}}}
+			*r = extender.Report{Excluded: excluded, Kept: &extender.Kept{Asked: "Full-1", Name: "Full-1", End: 8, Newer: "two histories", Protection: immutability.Summary{Objects: 2, Until: until}}}
 		}, &restoreplan.NoWayError{}, immutability.Notice{Snapshot: "Full-1", End: 8, Until: until, Recorded: "Full-1", Newer: "two histories"}},
 		"it is gone": {func(r *extender.Report) {
 			r.Kept = &extender.Kept{Asked: "Full-3", Problem: "Full-3: it is gone"}
@@ -162,8 +165,11 @@ func TestANoticeIsAboutWhatWasNamed(t *testing.T) {
 		}
 		left, _ := os.ReadFile(file)
 		got, found := immutability.ParseNotice(string(left))
-		got.At, got.Inferred = time.Time{}, nil
-		if !found || got != c.want {
+		if got.ExcludedCount == nil || *got.ExcludedCount != len(excluded) || len(got.Excluded) != immutability.MostNamed {
+			t.Errorf("%s: %+v, want that it tells what is excluded", phrase, got)
+		}
+		got.At, got.Inferred, got.Excluded, got.ExcludedCount = time.Time{}, nil, nil, nil
+		if !found || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", phrase, got, c.want)
 		}
 	}

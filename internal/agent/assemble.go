@@ -176,7 +176,7 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 		DeltaLimit: int64(c.Snapshotter.DeltaSnapshotMemoryLimit), SpillDir: c.Store.TempDir, StreamTimeout: c.Etcd.SnapshotTimeout.D(),
 		Owner: c.Owner, OwnerNote: "the sidecar of " + s.Member, TakeOver: c.Snapshotter.TakeOver,
 		Retry:  snapshotter.Backoff{Max: c.Backoff.ThresholdTime.D(), Multiply: c.Backoff.Multiplier},
-		Writer: s.Writer, Metrics: snapshotter.NewMetrics(s.registry),
+		Writer: s.Writer, Metrics: snapshotter.NewMetrics(s.registry), FullFirst: s.followed.fullFirst,
 	}
 	if snapshots.DeltaPeriod < time.Second {
 		snapshots.DeltaPeriod = 0 // as the original: below a second means no deltas

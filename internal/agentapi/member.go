@@ -209,6 +209,8 @@ type Uploaded struct {
 	Size          int64     `json:"size"` // bytes, uncompressed where that is known
 	StartRevision int64     `json:"startRevision"`
 	EndRevision   int64     `json:"endRevision"`
+	// Taken: this sidecar took it since it was started. Otherwise it found it in the bucket.
+	Taken bool `json:"taken,omitempty"`
 }
 
 // BackupFailure is why the backup leader uploads nothing.

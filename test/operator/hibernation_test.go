@@ -2,7 +2,9 @@ package operator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,6 +101,70 @@ func TestADamagedFinalSnapshotKeepsTheMembersGoing(t *testing.T) {
 	})
 	p.await(t, s.absent("EtcdOperatorTask", "shop", "main-hibernation"))
 	p.await(t, s.absent("CronJob", "shop", "main-hibernation"))
+	for _, text := range w.wrongs() {
+		t.Error(text)
+	}
+}
+
+// While a cluster sleeps its specification is changed to one that the operator refuses, and then to another bucket: the
+// extension goes on as it was, and everybody is told why.
+func TestTheExtensionOfASleepGoesByWhatWasApplied(t *testing.T) {
+	s := newSite(t)
+	s.grant(t)
+	s.class(t, "grows", true)
+	l := newLand(t, s)
+	s.namespace(t, "shop")
+	w := l.settle("shop")
+	p := s.operate(t, "operator", "controllers: {etcd: {enableEtcdSpecAutoReconcile: true, etcdStatusSyncPeriod: 1s}, etcdOpsTask: {requeueInterval: 1s}}")
+	s.apply(t, l.etcdIn("shop", "grows", 1))
+	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", ""))
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
+		replicas(0)(o)
+		spec(map[string]any{"retentionType": "object", "retentionPeriod": "96h"}, "backup", "store", "immutability")(o)
+	})
+	p.await(t, s.condition("shop", "main", "Hibernated", "True", "Hibernated", ""))
+	p.await(t, s.worked("EtcdOperatorTask", "shop", "main-hibernation", "InProgress", "the CronJob main-hibernation runs at 0 0 * * *"))
+	jobs := s.Client.BatchV1().CronJobs("shop")
+	remade := func(when string) { // as the task has it by now
+		t.Helper()
+		former, err := jobs.Get(t.Context(), "main-hibernation", metav1.GetOptions{})
+		if err == nil {
+			err = jobs.Delete(t.Context(), former.Name, metav1.DeleteOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.await(t, func(ctx context.Context) error {
+			job, err := jobs.Get(ctx, former.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if job.UID == former.UID {
+				return errors.New("it is still the former one")
+			}
+			run := strings.Join(job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args, " ")
+			if job.Spec.Schedule != "0 0 * * *" || !strings.Contains(run, "--retention-period=96h0m0s") || strings.Contains(run, "elsewhere") {
+				t.Errorf("%s: it runs at %s %s", when, job.Spec.Schedule, run)
+			}
+			return nil
+		})
+	}
+	remade("asleep")
+
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
+		spec("0 0 1 * *", "backup", "fullSnapshotSchedule")(o)
+		spec("12h", "backup", "store", "immutability", "retentionPeriod")(o)
+	})
+	p.await(t, s.condition("shop", "main", "HibernationBackupProtected", "True", "FinalSnapshotProtected", "not by spec.backup"))
+	remade("refused")
+
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
+		spec("0 0 * * *", "backup", "fullSnapshotSchedule")(o)
+		spec("96h", "backup", "store", "immutability", "retentionPeriod")(o)
+		spec("elsewhere", "backup", "store", "container")(o)
+	})
+	p.await(t, s.condition("shop", "main", "Hibernated", "True", "StoreChanged", "where it is kept locked as before"))
+	remade("in another bucket")
 	for _, text := range w.wrongs() {
 		t.Error(text)
 	}

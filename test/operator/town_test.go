@@ -300,9 +300,9 @@ func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
 	s.Transitions = []druidv1alpha1.MemberTransition{t}
 	if leads {
 		now := metav1.NewTime(w.clock().Truncate(10 * time.Second))
-		s.Snapshots = &druidv1alpha1.MemberSnapshots{LastFull: &druidv1alpha1.MemberSnapshot{Timestamp: now, Name: "Full", EndRevision: w.revision}, NothingNew: &now}
+		s.Snapshots = &druidv1alpha1.MemberSnapshots{LastFull: &druidv1alpha1.MemberSnapshot{Timestamp: now, Name: "Full", EndRevision: w.revision, Taken: true}, NothingNew: &now}
 		if newest := w.newest(); newest.SnapName != "" {
-			s.Snapshots.LastFull = &druidv1alpha1.MemberSnapshot{Timestamp: metav1.NewTime(newest.CreatedOn), Name: newest.SnapName, EndRevision: newest.LastRevision}
+			s.Snapshots.LastFull = &druidv1alpha1.MemberSnapshot{Timestamp: metav1.NewTime(newest.CreatedOn), Name: newest.SnapName, EndRevision: newest.LastRevision, Taken: true}
 		}
 		if w.view.etcd.Spec.Backup.Store.Immutability != nil {
 			until := metav1.NewTime(now.Add(locked))

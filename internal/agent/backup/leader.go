@@ -259,7 +259,7 @@ func uploaded(t *snapshotter.Taken) *agentapi.Uploaded {
 	if size == 0 {
 		size = t.Manifest.Size
 	}
-	u := &agentapi.Uploaded{Timestamp: n.CreatedAt(), Name: n.String(), Size: size, StartRevision: int64(n.Start), EndRevision: int64(t.Manifest.LastRevision)}
+	u := &agentapi.Uploaded{Timestamp: n.CreatedAt(), Name: n.String(), Size: size, StartRevision: int64(n.Start), EndRevision: int64(t.Manifest.LastRevision), Taken: t.Own}
 	if n.Kind == snapshot.Full {
 		u.StartRevision = 0
 	}

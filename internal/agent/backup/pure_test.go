@@ -2,6 +2,8 @@ package backup
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,5 +152,30 @@ func TestAMajorityDecidesWhichDataAreRight(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Ten are told. Whoever may write can leave as many of one kind as he likes, before he does something else.
+func TestNoKindOfTamperingHidesAnotherOne(t *testing.T) {
+	var seen []timeline.Finding
+	add := func(n int, code timeline.Code, severity timeline.Severity) {
+		for i := range n {
+			seen = append(seen, timeline.Finding{Code: code, Severity: severity, Text: fmt.Sprintf("%s %d", code, i)})
+		}
+	}
+	add(12, timeline.ForeignObject, timeline.Info) // as a listing never has them, and should it
+	add(12, timeline.MissingSnapshot, timeline.Warning)
+	add(1, timeline.Stranger, timeline.Warning)
+	add(2, timeline.Gone, timeline.Danger)
+	add(1, timeline.DigestMismatch, timeline.Danger)
+	add(1, timeline.Gap, timeline.Danger) // is no tampering
+	b := describeBucket(timeline.Timeline{Findings: seen}, timeline.Lineage{}, immutability.Summary{}, time.Now())
+	var got []string
+	for _, f := range b.Tampering {
+		got = append(got, f.Text)
+	}
+	want := []string{"gone 0", "digest-mismatch 0", "gone 1", "missing-snapshot 0", "stranger 0", "missing-snapshot 1", "missing-snapshot 2", "missing-snapshot 3", "missing-snapshot 4", "missing-snapshot 5"}
+	if !slices.Equal(got, want) || b.TamperingCount != 28 {
+		t.Errorf("%d findings, of which are told %q, want 28 and %q", b.TamperingCount, got, want)
 	}
 }

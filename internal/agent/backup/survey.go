@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,13 +49,10 @@ func describeBucket(t timeline.Timeline, own timeline.Lineage, protection immuta
 		b.First = &agentapi.Restorable{Time: first.FromTime.UTC(), Revision: int64(first.From)}
 		b.Last = &agentapi.Restorable{Time: last.ToTime.UTC(), Revision: int64(last.To)}
 	}
-	for _, f := range t.Findings {
-		if !slices.Contains(tampering, f.Code) {
-			continue
-		}
-		if b.TamperingCount++; b.TamperingCount <= mostTold {
-			b.Tampering = append(b.Tampering, agentapi.Tampering{Code: string(f.Code), Text: f.Text})
-		}
+	found := tampered(t.Findings)
+	b.TamperingCount = len(found)
+	for _, f := range found[:min(len(found), mostTold)] {
+		b.Tampering = append(b.Tampering, agentapi.Tampering{Code: string(f.Code), Text: f.Text})
 	}
 	for _, l := range t.Lineages {
 		for _, s := range l.Snapshots {
@@ -67,6 +65,32 @@ func describeBucket(t timeline.Timeline, own timeline.Lineage, protection immuta
 		}
 	}
 	return b
+}
+
+// tampered is what somebody may have done, in the order in which it is told: the gravest first, of those as grave as each
+// other the first of each kind, and within a kind as they come. Whoever may write can leave any number of one kind, which must not
+// keep another one from being told.
+func tampered(all []timeline.Finding) (found []timeline.Finding) {
+	type kind struct {
+		severity timeline.Severity
+		code     timeline.Code
+	}
+	nth, rank := map[kind]int{}, map[int]int{}
+	var order []int
+	for i, f := range all {
+		if slices.Contains(tampering, f.Code) {
+			k := kind{f.Severity, f.Code}
+			rank[i], order = nth[k], append(order, i)
+			nth[k]++
+		}
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		return cmp.Or(cmp.Compare(all[y].Severity, all[x].Severity), cmp.Compare(rank[x], rank[y]))
+	})
+	for _, i := range order {
+		found = append(found, all[i])
+	}
+	return found
 }
 
 // requests bounds the small requests a sidecar has under way at a time for one purpose.

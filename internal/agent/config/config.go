@@ -116,7 +116,10 @@ type Snapshotter struct {
 	VerificationPeriod Duration `json:"verificationPeriod"`
 	// SnapshotFormat of deltas: native, or v2-json, which the original can read.
 	SnapshotFormat string `json:"snapshotFormat"`
-	TakeOver       bool   `json:"takeOver"`
+	// FullFirst: whoever begins to make backups takes a full first of all, unless he took the newest one himself. It is read again
+	// when the file changes.
+	FullFirst bool `json:"fullFirst"`
+	TakeOver  bool `json:"takeOver"`
 }
 
 // Store is an object store.

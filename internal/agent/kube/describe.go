@@ -72,7 +72,7 @@ func snapshot(u *agentapi.Uploaded) *druidv1alpha1.MemberSnapshot {
 	if u == nil {
 		return nil
 	}
-	return &druidv1alpha1.MemberSnapshot{Timestamp: metav1.NewTime(u.Timestamp), Name: u.Name, Size: size(u.Size), StartRevision: u.StartRevision, EndRevision: u.EndRevision}
+	return &druidv1alpha1.MemberSnapshot{Timestamp: metav1.NewTime(u.Timestamp), Name: u.Name, Size: size(u.Size), StartRevision: u.StartRevision, EndRevision: u.EndRevision, Taken: u.Taken}
 }
 
 func bucket(b *agentapi.Bucket) *druidv1alpha1.BackupStatus {

@@ -30,6 +30,19 @@ type Notice struct {
 	Released bool `json:"released,omitempty"`
 	// Damaged says what is wrong with the newest backup, in whose place an older one is kept, or none; empty: nothing.
 	Damaged string `json:"damaged,omitempty"`
+	// Excluded are the names of snapshots that restores leave out, MostNamed of them at most, and ExcludedCount is how many there
+	// are; nil: the program is one that did not tell it yet.
+	Excluded      []string `json:"excluded,omitempty"`
+	ExcludedCount *int     `json:"excludedCount,omitempty"`
+}
+
+// MostNamed is how many snapshots are named.
+const MostNamed = 10
+
+// Exclude has the notice tell of snapshots that restores leave out.
+func (n *Notice) Exclude(names []string) {
+	count := len(names)
+	n.Excluded, n.ExcludedCount = names[:min(count, MostNamed)], &count
 }
 
 // MaxNotice bounds a notice in bytes: Kubernetes keeps no more of a pod.
@@ -39,11 +52,17 @@ const MaxNotice = 4096
 func (n Notice) String() string {
 	const room = MaxNotice / 2 // for what JSON makes of it
 	n.Damaged, n.Newer = cut(n.Damaged, room), cut(n.Newer, room/4)
-	text, err := json.Marshal(n)
-	if err != nil {
-		return "" // not of times and texts
+	for {
+		text, err := json.Marshal(n)
+		switch left := len(n.Excluded); {
+		case err != nil:
+			return "" // not of times and texts
+		case len(text) <= MaxNotice || left == 0:
+			return string(text)
+		default:
+			n.Excluded = n.Excluded[:left-1] // how many there are is told all the same
+		}
 	}
-	return string(text)
 }
 
 // cut shortens a text: both texts, and names of objects, are as those who write into the bucket want them.

@@ -1,6 +1,7 @@
 package immutability
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,13 +9,15 @@ import (
 
 func TestANoticeIsFoundInWhatAPodLeaves(t *testing.T) {
 	at := time.Date(2026, 6, 1, 3, 0, 0, 0, time.UTC)
-	yes := true
+	yes, many := true, 100_000
 	for phrase, n := range map[string]Notice{
 		"reckoned":         {At: at, Snapshot: "Full-1", End: 9, Until: at.Add(time.Hour), Inferred: &yes},
 		"locked":           {At: at, Snapshot: "Full-1", End: 9, Until: at.Add(time.Hour)},
 		"held":             {At: at, Snapshot: "Full-1", Held: true},
 		"damaged":          {At: at, Snapshot: "Full-1", Damaged: strings.Repeat("\"ü", MaxNotice)},
 		"nothing is there": {At: at, Damaged: "no full"},
+		"with all there is": {At: at, Snapshot: "Full-1", Damaged: strings.Repeat("\"ü", MaxNotice), Newer: strings.Repeat("\"ü", MaxNotice),
+			Excluded: slices.Repeat([]string{"Incr-18446744073709551615-18446744073709551615-9223372036854775807.zst.final"}, MostNamed), ExcludedCount: &many},
 	} {
 		text := n.String()
 		if len(text) > MaxNotice || strings.Contains(text, "\n") {
@@ -22,7 +25,7 @@ func TestANoticeIsFoundInWhatAPodLeaves(t *testing.T) {
 		}
 		got, found := ParseNotice("a line\n" + text + "\nanother one")
 		if !found || !got.At.Equal(n.At) || !got.Until.Equal(n.Until) || got.Held != n.Held || got.Snapshot != n.Snapshot || got.End != n.End ||
-			(got.Inferred == nil) != (n.Inferred == nil) || (got.Damaged == "") != (n.Damaged == "") {
+			len(got.Excluded) == 0 && len(n.Excluded) > 0 || (got.ExcludedCount == nil) != (n.ExcludedCount == nil) || (got.Inferred == nil) != (n.Inferred == nil) || (got.Damaged == "") != (n.Damaged == "") {
 			t.Errorf("%s: read back %+v, %t", phrase, got, found)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -762,7 +763,7 @@ func TestExclusionsAndOwnersAreHonoured(t *testing.T) {
 	}
 	s.Clock.Advance(3 * day)
 	r := s.extend()
-	if r.Base != older || r.End != 10 || len(r.Objects) != 3 || r.Objects[2].Kind != extender.Owner || r.Objects[2].Result != extender.Extended {
+	if r.Base != older || r.End != 10 || !slices.Equal(r.Excluded, []string{newer}) || len(r.Objects) != 3 || r.Objects[2].Kind != extender.Owner || r.Objects[2].Result != extender.Extended {
 		t.Errorf("%+v", r)
 	}
 	s = asleep(t, copying(), older)

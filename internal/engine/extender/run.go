@@ -169,6 +169,14 @@ func (x *run) list(ctx context.Context, tags catalog.TagPolicy) error {
 	for ref := range c.Objects.All() {
 		x.taken[ref.Key.Snapshot()] = true
 	}
+	x.report.Excluded = nil
+	for _, l := range c.Timeline.Lineages {
+		for _, s := range l.Snapshots {
+			if s.Excluded {
+				x.report.Excluded = append(x.report.Excluded, s.Name().String())
+			}
+		}
+	}
 	return nil
 }
 

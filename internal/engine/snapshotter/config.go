@@ -54,6 +54,9 @@ type Config struct {
 
 	// Schedule of fulls; nil: only those that are needed or asked for.
 	Schedule *Schedule
+	// FullFirst, if set, is asked when a session begins: a full is needed, unless this process took the newest one itself. So it
+	// is when a cluster wakes up, as whoever may write can put a full there while nobody looks. It must not block.
+	FullFirst func() bool
 	// DeltaPeriod is the longest time between an event and the cut of its delta. 0 means no
 	// deltas: then only fulls are taken.
 	DeltaPeriod time.Duration

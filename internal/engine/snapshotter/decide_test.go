@@ -28,6 +28,7 @@ func TestWhenAStartTakesAFull(t *testing.T) {
 		"no full":                                  {"0 */1 * * *", Prior{}, "no full snapshot"},
 		"no full and no schedule":                  {"", Prior{}, "no full snapshot"},
 		"a final one":                              {"0 0 * * *", Prior{Exists: true, Full: full(time.Minute, true)}, "final"},
+		"another one, and one's own is wanted":     {"0 0 * * *", Prior{Exists: true, Full: full(time.Minute, false), Found: true}, "nobody here took Full-"},
 		"deltas cannot go on":                      {"0 0 * * *", Prior{Exists: true, Full: full(time.Minute, false), Unclear: "a gap"}, "a gap"},
 		"the last one failed":                      {"0 0 * * *", Prior{Exists: true, Full: full(time.Minute, false), Failed: true}, "failed"},
 		"a fresh one":                              {"0 0 * * *", Prior{Exists: true, Full: full(time.Hour, false)}, ""},

@@ -89,7 +89,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 		}
 	}
 	n.mu.Lock()
-	n.lastDelta, n.stored = &Taken{Key: key, Manifest: d.sealed.Manifest}, true
+	n.lastDelta, n.stored = &Taken{Key: key, Manifest: d.sealed.Manifest, Own: true}, true
 	n.ends[string(snapshot.Delta)] = link{name.Last, d.sealed.Manifest.Digest}
 	n.deltas++
 	n.deltaBytes += contentBytes(n.lastDelta)

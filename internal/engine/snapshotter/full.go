@@ -165,7 +165,8 @@ func (n *session) full(ctx context.Context, which asked) (Taken, error) {
 	if err := n.putManifest(ctx, name, manifest); err != nil {
 		return Taken{}, err
 	}
-	t := Taken{Key: snapshot.SnapshotKey(n.cfg.Prefix, name), Manifest: manifest}
+	t := Taken{Key: snapshot.SnapshotKey(n.cfg.Prefix, name), Manifest: manifest, Own: true}
+	n.setOwn(&t)
 	n.mu.Lock()
 	n.lastFull, n.stored = &t, true
 	n.ends[string(snapshot.Full)] = link{name.Last, manifest.Digest}
@@ -286,6 +287,21 @@ func (s *Snapshotter) setFailed(failed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fullFailed = failed
+}
+
+// setOwn remembers for the next session which full this process took.
+func (s *Snapshotter) setOwn(t *Taken) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own = t
+}
+
+// took says whether this process took a full that is in the bucket. The name alone does not tell: another version of it, or
+// another manifest, may be somebody else's.
+func (s *Snapshotter) took(t *Taken) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own != nil && s.own.Key == t.Key && s.own.Manifest.Digest == t.Manifest.Digest
 }
 
 func (s *Snapshotter) failed() bool {

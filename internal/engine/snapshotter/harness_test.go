@@ -253,6 +253,19 @@ func (r *running) full(final bool) Taken {
 	}
 }
 
+// delivered waits until the newest full is such as is wanted.
+func (r *running) delivered(is func(*Taken) bool) Taken {
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) { // between two looks
+		if s := r.Standing(); is(s.LastFull) {
+			return *s.LastFull
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("after %s the newest full still is %+v", patience, r.Standing().LastFull)
+		}
+	}
+}
+
 // until waits for a fact about the bucket.
 func until(t *testing.T, s store.Reader, what string, fact func(*catalog.Catalog) bool) *catalog.Catalog {
 	t.Helper()

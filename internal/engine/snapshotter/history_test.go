@@ -369,3 +369,39 @@ func TestAFullIsNamedAfterTheOneBeforeWhateverTheClockSays(t *testing.T) {
 		t.Errorf("%s comes after %s", next.Key.Name, final.Key.Name)
 	}
 }
+
+// While the cluster slept somebody put a full into the bucket that passes for one of its own and is newer than the final one.
+func TestWhoWakesUpTakesAFullOfHisOwn(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(3)
+	wakes := true
+	cfg := config(e, s)
+	cfg.FullFirst = func() bool { return wakes }
+	former := start(t, config(e, s))
+	former.full(true)
+	forged := former.full(false) // with the writer's credentials anybody could
+	former.stop()
+	before := fulls(read(t, s))
+
+	r := start(t, cfg)
+	own := r.delivered(func(full *Taken) bool { return full != nil && full.Own })
+	if own.Key == forged.Key {
+		t.Errorf("%s passes for a full of the new life", own.Key.Name)
+	}
+	e.put(1)
+	r.delta()
+	if d := r.Standing().LastDelta; d == nil || !d.Own {
+		t.Errorf("of the delta that was just taken is told %+v", d)
+	}
+	r.stop()
+
+	again := start(t, cfg) // it does not know what was taken before it was started
+	again.delivered(func(full *Taken) bool { return full != nil && full.Own && full.Key != own.Key })
+	again.stop()
+	wakes = false // the operator knows of a new full
+	last := start(t, cfg)
+	if found := last.delivered(func(full *Taken) bool { return full != nil }); found.Own || fulls(read(t, s)) != before+2 {
+		t.Errorf("%s is told as taken (%t), and there are %d fulls, want %d", found.Key.Name, found.Own, fulls(read(t, s)), before+2)
+	}
+}

@@ -190,6 +190,8 @@ func (n *session) resume(own timeline.Lineage, strangers []timeline.Snapshot, re
 	if c, is := own.NewestChain(); is {
 		prior.Exists, prior.Full = true, c.Base.Name()
 		n.lastFull = taken(c.Base)
+		n.lastFull.Own = n.took(n.lastFull)
+		prior.Found = n.cfg.FullFirst != nil && n.cfg.FullFirst() && !n.lastFull.Own
 		n.stamp = c.Base.Name().Created
 		n.continues(c.Base)
 		next = c.Base.Name().Last + 1

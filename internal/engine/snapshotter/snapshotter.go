@@ -22,8 +22,9 @@ type Snapshotter struct {
 	ended   bool          // Run has returned
 	changed chan struct{} // closed at the next change of these
 
-	fullFailed bool // the last attempt of this process to take a full failed
-	tight      bool // a delta could not be sealed for want of room: the next session begins tight
+	fullFailed bool   // the last attempt of this process to take a full failed
+	own        *Taken // the last full that this process took; nil: it took none
+	tight      bool   // a delta could not be sealed for want of room: the next session begins tight
 
 	roomless roomless // outlives sessions; the watch's own
 }
@@ -34,6 +35,8 @@ type Taken struct {
 	Manifest snapshot.Manifest
 	// Reused: it was there before and nothing has changed since.
 	Reused bool
+	// Own: this process took it. Otherwise it was found in the bucket, whoever wrote it.
+	Own bool
 }
 
 // ErrStopped says that the snapshotter does not run any more.

@@ -11,6 +11,7 @@ import (
 type Prior struct {
 	Full    snapshot.Name
 	Exists  bool
+	Found   bool          // in the bucket, where a full of one's own is wanted first
 	Failed  bool          // the last attempt to take a full failed
 	Unclear string        // why deltas cannot simply go on; empty: they can
 	Window  time.Duration // see Schedule.Window; 0: without a schedule age does not matter
@@ -21,6 +22,7 @@ type Prior struct {
 //
 //	there is no full                                a delta alone restores nothing
 //	the newest full is final                        etcd was to stop after it, so this is a new life
+//	one's own is wanted, and it was found           whoever may write put it there, perhaps
 //	deltas cannot continue                          the caller says why
 //	the last attempt failed                         it is still owed
 //	the newest full is older than the window
@@ -31,6 +33,8 @@ func FullReason(p Prior, now time.Time, next func(time.Time) time.Time) string {
 		return "there is no full snapshot of this lineage yet"
 	case p.Full.Final:
 		return "the newest full snapshot is a final one"
+	case p.Found:
+		return fmt.Sprintf("the cluster has woken up, and nobody here took %s", p.Full)
 	case p.Unclear != "":
 		return p.Unclear
 	case p.Failed:

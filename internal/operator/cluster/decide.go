@@ -180,6 +180,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		p.standingTasks(o)
 		p.deleteClaims(o)
 	}
+	p.goBy(o, in.Etcd)
 	return p, nil
 }
 
@@ -311,6 +312,7 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 		Original:                       o.foreign() || o.originals(),
 		Closed:                         p.Sleep.Closed,
 		AtLeast:                        atLeast(o.Etcd, p.Hibernation),
+		FullFirst:                      fullFirst(o.Etcd, p.Hibernation),
 		DisableServiceAccountAutomount: s.DisableAutomount,
 	}
 	in.Images, p.images = imagesFor(e, s.Images)

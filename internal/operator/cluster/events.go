@@ -30,6 +30,8 @@ var (
 	TakingOver      = Event{"TakingOver", corev1.EventTypeNormal, "Apply", "the objects of a cluster of the original are changed into ours; its pods follow one at a time"}
 	SecretsKept     = Event{"SecretsKept", corev1.EventTypeWarning, "Delete", "Secrets that no Etcd needs any more keep the finalizer of the original; the message names them"}
 	BackupTampered  = Event{"BackupTampered", corev1.EventTypeWarning, "Observe", "somebody may have changed, hidden or deleted something in the bucket; the message says what"}
+	// While members run; of the final snapshot of those that sleep ProtectionEnds tells.
+	BackupsUnprotected = Event{"BackupsUnprotected", corev1.EventTypeWarning, "Observe", "the newest backups are not locked as spec.backup.store.immutability asks for, or that asks for nothing any more; the message says what to do, or when the locks end"}
 	// Snapshots are excluded, and included again, by etcdbrctl.
 	SnapshotExcluded = Event{"SnapshotExcluded", corev1.EventTypeWarning, "Observe", "restores leave a snapshot out, because somebody excluded it"}
 	SnapshotIncluded = Event{"SnapshotIncluded", corev1.EventTypeNormal, "Observe", "a snapshot that was excluded is used again, or is gone"}
@@ -42,7 +44,7 @@ var (
 // Events are all of them, for the documentation.
 func Events() []Event {
 	return []Event{
-		Applied, ApplyFailed, Refused, ChangeUndone, ImagesReplaced, ScheduleInvalid, Scaling, PodReplaced, VolumesGrow, VolumeReplaced, PodRestarted, TakingOver, SecretsKept, BackupTampered,
+		Applied, ApplyFailed, Refused, ChangeUndone, ImagesReplaced, ScheduleInvalid, Scaling, PodReplaced, VolumesGrow, VolumeReplaced, PodRestarted, TakingOver, SecretsKept, BackupTampered, BackupsUnprotected,
 		SnapshotExcluded, SnapshotIncluded, Hibernating, HibernationHeld, ProtectionEnds, Deleting,
 	}
 }

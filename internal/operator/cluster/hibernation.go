@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
@@ -37,7 +38,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	e := o.Etcd
 	f := hibernation.Facts{
 		Now: now, UID: e.UID, Generation: e.Generation,
-		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil, Mode: lockMode(e),
+		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil, Kept: keptElsewhere(e, record), Mode: lockMode(e),
 		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
 		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Revision: known(e), Settle: settle(e),
 		Extending: o.Extension != nil && o.Extension.DeletionTimestamp == nil && !o.Extension.Status.State.Ended(),
@@ -174,6 +175,39 @@ func (s size) mustAgree() (all []int) {
 	return all
 }
 
+// keptElsewhere: what the record is of is in another store than the specification names, and is kept locked there.
+func keptElsewhere(e *druidv1alpha1.Etcd, r *druidv1alpha1.HibernationStatus) bool {
+	if r == nil || r.EtcdUID != e.UID || r.Applied == nil {
+		return false
+	}
+	was := e.DeepCopy()
+	was.Spec.Backup.Store = r.Applied.Store
+	return immutabilityOf(was) != nil && storeOf(was) != storeOf(e)
+}
+
+// goBy writes down what the tasks go by that look after the backups of a cluster that sleeps: what is applied now, of which
+// nothing is refused. Where the store is another one, the former stays until the cluster is awake: the final snapshot is there.
+//
+// It is written before anything is done, as all of status.hibernation.
+func (p *Plan) goBy(o *Observed, e *druidv1alpha1.Etcd) {
+	h := p.Hibernation
+	if h == nil || h.EtcdUID != e.UID {
+		return
+	}
+	if g := e.Status.ObservedGeneration; p.Mode == ModeTend && (g == nil || *g != e.Generation) {
+		return // what was applied is not what is written by now
+	}
+	now := &druidv1alpha1.AppliedBackup{Store: e.Spec.Backup.Store.DeepCopy(), FullSnapshotSchedule: e.Spec.Backup.FullSnapshotSchedule}
+	stops := p.Size.Replicas == 0 && o.replicas() > 0 // from here on it is the store of this sleep
+	if !stops && keptElsewhere(e, h) {
+		now.Store = h.Applied.Store
+	}
+	if !equality.Semantic.DeepEqual(h.Applied, now) {
+		p.Hibernation = h.DeepCopy()
+		p.Hibernation.Applied = now
+	}
+}
+
 // storeOf names the place in which the backups are made, for people and for comparison; empty: none are.
 func storeOf(e *druidv1alpha1.Etcd) string {
 	if !e.BackupsEnabled() {
@@ -220,31 +254,43 @@ func settle(e *druidv1alpha1.Etcd) time.Duration {
 	return 2 * every
 }
 
-// newFull says whether a full is in the bucket that was taken since the members started again, as the backup leader
-// tells. A sidecar takes one when it finds that the newest is a final one; copies of that, made to be locked anew, are
-// final as well.
-func newFull(o *Observed, r *druidv1alpha1.HibernationStatus) bool {
+// newFull is the full that a member took since the members started again, as the backup leader tells; empty: none. A sidecar
+// takes one first of all. What it found in the bucket counts for nothing: copies of the final one, made to be locked anew, are
+// there, and whoever may write can put there what passes for one of a new life.
+func newFull(o *Observed, r *druidv1alpha1.HibernationStatus) string {
 	if r == nil || r.AwakeSince == nil {
-		return false
+		return ""
+	}
+	if r.NewFull != "" {
+		return r.NewFull
 	}
 	full, final := health.LastFull(o.Observation), r.FinalSnapshot
-	if full == nil || final != nil && full.Name == final.Name {
-		return false
+	if full == nil || !full.Taken || final != nil && full.Name == final.Name {
+		return ""
 	}
 	if final != nil && full.EndRevision < final.Revision && !o.Etcd.AllowsUnprotectedHibernation() {
-		return false // with less than it had no cluster wakes up, unless that is accepted
+		return "" // with less than it had no cluster wakes up, unless that is accepted
 	}
 	n, err := snapshot.ParseName(full.Name)
 	if err == nil && n.Final {
-		return false
+		return ""
 	}
+	later := !full.Timestamp.Before(r.AwakeSince)
 	if final != nil {
 		former, formerErr := snapshot.ParseName(final.Name)
 		if err == nil && formerErr == nil {
-			return follows(full, n, final, former)
+			later = follows(full, n, final, former)
 		}
 	}
-	return !full.Timestamp.Before(r.AwakeSince)
+	if !later {
+		return "" // taken in the former life, of which the sidecar tells until it is asked anew
+	}
+	return full.Name
+}
+
+// fullFirst: the cluster wakes up, and a member is still to take a full.
+func fullFirst(e *druidv1alpha1.Etcd, r *druidv1alpha1.HibernationStatus) bool {
+	return r != nil && r.EtcdUID == e.UID && r.AwakeSince != nil && r.NewFull == ""
 }
 
 // follows says whether a full was taken after the final one, without asking a clock: the operator's may differ from those of

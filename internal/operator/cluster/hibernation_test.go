@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,6 +130,10 @@ func TestAClusterFallsAsleepStepByStep(t *testing.T) {
 		"woken up": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
 			*o.Members[2].Status.Snapshots.LastFull = full("Full-00000000-00001000-1764000000.zst", 10*time.Second)
 		}}, "", 3, false, 0, "goes", "client server backuprestore"},
+		"a full that somebody put there": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
+			*o.Members[2].Status.Snapshots.LastFull = full("Full-00000000-00001000-1764000000.zst", 10*time.Second)
+			o.Members[2].Status.Snapshots.LastFull.Taken = false
+		}}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
 		"woken up, by a copy of the final one": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
 			*o.Members[2].Status.Snapshots.LastFull = full("Full-00000000-00001000-1764000000.zst.final", 10*time.Second)
 		}}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
@@ -354,6 +359,35 @@ func TestTheFirstFullOfANewLifeIsKnownByItsNameAndNoClock(t *testing.T) {
 	}
 }
 
+// Whoever may write can put a full into the bucket that is newer than the final one by its name and revision, and an operator
+// that reads no bucket can tell it from a new one only by who took it.
+func TestAFullThatNoMemberTookIsNotThatOfTheNewLife(t *testing.T) {
+	const final, forged = "Full-00000000-00001000-1764000000.zst.final", "Full-00000000-00001000-1764000001.zst"
+	for taken, want := range map[bool]string{true: forged, false: ""} {
+		o := running(t, 3, locks, func(o *Observed) {
+			recorded(2, func(h *druidv1alpha1.HibernationStatus) {
+				h.FinalSnapshot.Name, h.AwakeSince, h.FinalSnapshot.Held = final, ptr(ago(time.Minute)), true
+			})(o)
+			l := o.Members[2].Status.Snapshots.LastFull
+			*l = full(forged, 48*time.Hour)
+			l.Taken = taken
+		}, asked)
+		p := mustDecide(t, o, testSettings)
+		if got := p.Hibernation.NewFull; got != want {
+			t.Errorf("taken by a member %t: the new full is %q, want %q", taken, got, want)
+		}
+		var file string
+		for _, object := range p.Objects {
+			if c, is := object.(*corev1.ConfigMap); is {
+				file = c.Data[desired.SidecarFile]
+			}
+		}
+		if strings.Contains(file, "fullFirst: true") == taken {
+			t.Errorf("taken by a member %t: the sidecars are told\n%s", taken, file)
+		}
+	}
+}
+
 // Whoever accepted that a cluster wakes up with less has no use for a record of what it had.
 func TestTheFirstFullOfALifeWithLessEndsTheRecordWhereThatIsAccepted(t *testing.T) {
 	for accepted, want := range map[bool]bool{true: true, false: false} {
@@ -366,7 +400,7 @@ func TestTheFirstFullOfALifeWithLessEndsTheRecordWhereThatIsAccepted(t *testing.
 			l.EndRevision = 7
 			o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: &accepted}
 		})
-		if got := newFull(o, o.Etcd.Status.Hibernation); got != want {
+		if got := newFull(o, o.Etcd.Status.Hibernation) != ""; got != want {
 			t.Errorf("accepted %t: a new full is there %t", accepted, got)
 		}
 	}
@@ -375,7 +409,7 @@ func TestTheFirstFullOfALifeWithLessEndsTheRecordWhereThatIsAccepted(t *testing.
 const anyFull = "Full-00000000-00001000-1764000000.zst"
 
 func full(name string, before time.Duration) druidv1alpha1.MemberSnapshot {
-	return druidv1alpha1.MemberSnapshot{Name: name, Timestamp: ago(before), EndRevision: 1000}
+	return druidv1alpha1.MemberSnapshot{Name: name, Timestamp: ago(before), EndRevision: 1000, Taken: true}
 }
 
 // another: the backups are to be made in another bucket than that of the pods.
@@ -430,6 +464,115 @@ func TestAnExtensionStaysWhileTheSpecificationIsOnlyTended(t *testing.T) {
 		for _, r := range p.Remove {
 			t.Errorf("%s: the cluster sleeps on, and %s %s goes", phrase, r.Kind, r.Object.GetName())
 		}
+	}
+}
+
+// A cluster fell asleep with a specification that was good, and that is changed meanwhile.
+func TestExtensionsGoByWhatWasAppliedAlone(t *testing.T) {
+	manual := testSettings
+	manual.AutoReconcile = false
+	object := func(period time.Duration) func(*Observed) {
+		return func(o *Observed) {
+			o.Etcd.Spec.Backup.Store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionObject, RetentionPeriod: &metav1.Duration{Duration: period}}
+		}
+	}
+	monthly := func(o *Observed) { o.Etcd.Spec.Backup.FullSnapshotSchedule = ptr("0 0 1 * *") }
+	secret := func(namespace string) func(*Observed) {
+		return func(o *Observed) {
+			o.Etcd.Spec.Backup.Store.SecretRef = &corev1.SecretReference{Name: "other", Namespace: namespace}
+		}
+	}
+	unlocked := func(o *Observed) { o.Etcd.Spec.Backup.Store.Immutability = nil }
+	noStore := func(o *Observed) { o.Etcd.Spec.Backup.Store = nil }
+	for phrase, c := range map[string]struct {
+		change     []func(*Observed)
+		settings   Settings
+		follows    bool   // they go by what is written now
+		task       string // what becomes of it
+		hibernated string // in the message of the condition
+	}{
+		"nothing changes":                    {nil, testSettings, true, "stays", "wake it"},
+		"another schedule":                   {[]func(*Observed){func(o *Observed) { o.Etcd.Spec.Backup.FullSnapshotSchedule = ptr("0 4 * * *") }}, testSettings, true, "stays", ""},
+		"another period":                     {[]func(*Observed){object(200 * time.Hour)}, testSettings, true, "stays", ""},
+		"other credentials":                  {[]func(*Observed){secret("")}, testSettings, true, "stays", ""},
+		"locks are not asked for any more":   {[]func(*Observed){unlocked}, testSettings, true, "goes", ""},
+		"a period that is too short":         {[]func(*Observed){object(12 * time.Hour)}, testSettings, false, "stays", ""},
+		"fulls that come too rarely":         {[]func(*Observed){monthly}, testSettings, false, "stays", ""},
+		"credentials of another namespace":   {[]func(*Observed){secret("elsewhere")}, testSettings, false, "stays", ""},
+		"another bucket, and something else": {[]func(*Observed){another, monthly}, testSettings, false, "stays", ""},
+		"another bucket":                     {[]func(*Observed){another}, testSettings, false, "stays", "is in aws backups/p, where it is kept locked as before, and the specification names aws elsewhere/p: set spec.backup.store back"},
+		"another bucket that locks nothing":  {[]func(*Observed){another, unlocked}, testSettings, false, "stays", "where it is kept locked as before"},
+		"no store":                           {[]func(*Observed){noStore}, testSettings, false, "stays", "the specification names no store"},
+		"nobody asked for another bucket":    {[]func(*Observed){another}, manual, false, "stays", ""},
+		"nobody asked for less":              {[]func(*Observed){unlocked}, manual, false, "stays", ""},
+		"nobody asked for a shorter period":  {[]func(*Observed){object(30 * time.Hour)}, manual, false, "stays", ""},
+	} {
+		o := running(t, 3, wants(0), object(96*time.Hour), refusing, finalTaken())
+		fell := mustDecide(t, o, testSettings)
+		gone(o)
+		asked(o)
+		o.Snapshots = nil
+		o.Etcd.Status.Hibernation, o.Etcd.Status.ObservedGeneration = fell.Hibernation, ptr(o.Etcd.Generation)
+		if fell.Size.Replicas != 0 || fell.Hibernation.Applied == nil {
+			t.Fatalf("it fell asleep to %d replicas with the record %+v", fell.Size.Replicas, fell.Hibernation)
+		}
+		was := o.Etcd.AsApplied().DeepCopy()
+		o.Etcd.Generation++
+		for _, change := range c.change {
+			o.Etcd.Spec.Backup.Store = o.Etcd.Spec.Backup.Store.DeepCopy()
+			change(o)
+		}
+		p := mustDecide(t, o, c.settings)
+		o.Etcd.Status.Hibernation = p.Hibernation
+		want := was.Spec.Backup
+		if c.follows {
+			want = o.Etcd.Spec.Backup
+		}
+		got := o.Etcd.AsApplied().Spec.Backup
+		if d := cmp.Diff(want.Store, got.Store) + cmp.Diff(want.FullSnapshotSchedule, got.FullSnapshotSchedule); d != "" {
+			t.Errorf("%s: the extension goes by something else:\n%s", phrase, d)
+		}
+		task := "stays"
+		for _, r := range p.Remove {
+			if r.Kind == druidv1alpha1.KindEtcdOperatorTask {
+				task = "goes"
+			}
+		}
+		if task != c.task {
+			t.Errorf("%s: the task %s, want that it %s; refused %q", phrase, task, c.task, p.Refused)
+		}
+		if h := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionHibernated); c.hibernated != "" && (h == nil || !strings.Contains(h.Message, c.hibernated)) {
+			t.Errorf("%s: %+v, want %q", phrase, h, c.hibernated)
+		}
+	}
+}
+
+// An operator before this one wrote down nothing of that. What it applied is known for as long as nobody has changed it.
+func TestWhatAFormerOperatorAppliedIsWrittenDownUnlessItWasChanged(t *testing.T) {
+	manual := testSettings
+	manual.AutoReconcile = false
+	for changed, want := range map[bool]bool{false: true, true: false} {
+		o := running(t, 3, wants(0), locks, recorded(2), gone, asked, func(o *Observed) {
+			o.StatefulSet.Annotations[druidv1alpha1.AnnotationAppliedBy] = "former"
+			o.Etcd.Status.ObservedGeneration = ptr(o.Etcd.Generation)
+			if changed {
+				o.Etcd.Generation++
+			}
+		})
+		if p := mustDecide(t, o, manual); p.Mode != ModeTend || (p.Hibernation.Applied != nil) != want {
+			t.Errorf("changed %t: mode %s, applied %+v", changed, p.Mode, p.Hibernation.Applied)
+		}
+	}
+}
+
+// The record of a hibernation takes the place of that of the one before, and what is refused is not in it either.
+func TestWhatIsRefusedAsAClusterFallsAsleepAgainIsNotWrittenDown(t *testing.T) {
+	applied := &druidv1alpha1.AppliedBackup{Store: newEtcd(3).Spec.Backup.Store, FullSnapshotSchedule: ptr("0 2 * * *")}
+	o := running(t, 3, locks, recorded(1, awake, func(h *druidv1alpha1.HibernationStatus) { h.Applied = applied }), wants(0), refusing, finalTaken(), func(o *Observed) {
+		o.Etcd.Spec.Backup.Store.Roles = &druidv1alpha1.StoreRoles{CollectorSecretRef: &corev1.SecretReference{Name: "collector", Namespace: "elsewhere"}}
+	})
+	if p := mustDecide(t, o, testSettings); len(p.Refused) == 0 || cmp.Diff(applied, p.Hibernation.Applied) != "" {
+		t.Errorf("refused %q, and applied is %+v", p.Refused, p.Hibernation.Applied)
 	}
 }
 

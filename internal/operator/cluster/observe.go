@@ -104,6 +104,9 @@ func (r *Reconciler) observe(ctx context.Context, e *druidv1alpha1.Etcd) (*Obser
 			return nil, err
 		}
 	}
+	if err := r.otherExtension(ctx, o); err != nil {
+		return nil, err
+	}
 	var (
 		members druidv1alpha1.EtcdMemberList
 		pods    corev1.PodList

@@ -43,7 +43,10 @@ func fingerprint(o *Observed) uint64 {
 	}
 	if h := health.Hibernation(o.Observation); h != nil {
 		text, _ := json.Marshal(h) // of a struct of texts and times there is no error
-		p.add("hibernation", string(text), strconv.FormatBool(newFull(o, h)))
+		p.add("hibernation", string(text), newFull(o, h))
+	}
+	if o.anothers() {
+		p.add("extension", o.Extension.Name)
 	}
 	for key, object := range o.Live {
 		what := key.Kind + "/" + key.Name

@@ -51,10 +51,13 @@ func TestEveryChangeEndsTheQuiet(t *testing.T) {
 		"a member changed its scheme": func(o *Observed) {
 			o.Live[Key{"EtcdMember", "main-0"}].(*druidv1alpha1.EtcdMember).Status.PeerTLSEnabled = ptr(true)
 		},
-		"a pod has a former template":     former(0),
-		"a pod is another one":            func(o *Observed) { o.Pods[0].UID = "another" },
-		"a pod is gone":                   func(o *Observed) { o.Pods = o.Pods[:2] },
-		"a volume claim is gone":          func(o *Observed) { o.Claims = o.Claims[:2] },
+		"a pod has a former template": former(0),
+		"a pod is another one":        func(o *Observed) { o.Pods[0].UID = "another" },
+		"a pod is gone":               func(o *Observed) { o.Pods = o.Pods[:2] },
+		"a volume claim is gone":      func(o *Observed) { o.Claims = o.Claims[:2] },
+		"somebody's task prolongs locks": func(o *Observed) {
+			o.Extension = &druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: "often"}}
+		},
 		"an EtcdMember more than members": func(o *Observed) { o.join(3, false) },
 	} {
 		o := running(t, 3)

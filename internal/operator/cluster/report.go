@@ -217,6 +217,9 @@ func backupNews(before, now *druidv1alpha1.EtcdBackupStatus) (all []news) {
 			all = append(all, news{BackupTampered, fmt.Sprintf("in the bucket: %s (%s)", f.Message, f.Code)})
 		}
 	}
+	if len(all) == 0 && now.TamperFindingsCount > before.TamperFindingsCount { // beyond those that are told
+		all = append(all, news{BackupTampered, fmt.Sprintf("in the bucket: %d findings, and there were %d; status.backup tells the first %d, etcdbrctl list all", now.TamperFindingsCount, before.TamperFindingsCount, len(now.TamperFindings))})
+	}
 	for _, name := range now.ExcludedSnapshots {
 		if !slices.Contains(before.ExcludedSnapshots, name) {
 			all = append(all, news{SnapshotExcluded, name + " is excluded from restores"})
@@ -229,6 +232,16 @@ func backupNews(before, now *druidv1alpha1.EtcdBackupStatus) (all []news) {
 		}
 	}
 	return all
+}
+
+// protectionNews is an event about the newest backups of a cluster that runs, which are not locked as is asked for, or for another
+// reason than before.
+func protectionNews(e *druidv1alpha1.Etcd, conditions []druidv1alpha1.Condition) []news {
+	was, now := druidv1alpha1.FindCondition(e.Status.Conditions, druidv1alpha1.ConditionBackupsProtected), druidv1alpha1.FindCondition(conditions, druidv1alpha1.ConditionBackupsProtected)
+	if e.Spec.Replicas == 0 || now == nil || now.Status != druidv1alpha1.ConditionFalse || was != nil && was.Status == now.Status && was.Reason == now.Reason {
+		return nil
+	}
+	return []news{{BackupsUnprotected, now.Message}}
 }
 
 // news is an event that is to be sent.

@@ -191,19 +191,26 @@ func TestWhatIsNewInTheBucketIsAnEvent(t *testing.T) {
 	b := func(findings []druidv1alpha1.TamperFinding, excluded ...string) *druidv1alpha1.EtcdBackupStatus {
 		return &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{TamperFindings: findings, ExcludedSnapshots: excluded, ExcludedSnapshotsCount: int32(len(excluded))}}
 	}
+	more := func(n int32) *druidv1alpha1.EtcdBackupStatus {
+		found := b([]druidv1alpha1.TamperFinding{marker})
+		found.TamperFindingsCount = n
+		return found
+	}
 	many := b(nil, "Full-2")
 	many.ExcludedSnapshotsCount = 11
 	for phrase, c := range map[string]struct {
 		before, now *druidv1alpha1.EtcdBackupStatus
 		want        []string
 	}{
-		"nothing":             {nil, nil, nil},
-		"at first":            {nil, b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), []string{"BackupTampered in the bucket: Full-1 has a delete marker (marker)", "SnapshotExcluded Full-1 is excluded from restores"}},
-		"the same":            {b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), nil},
-		"one more of each":    {b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), b([]druidv1alpha1.TamperFinding{foreign, marker}, "Full-1", "Full-2"), []string{"BackupTampered in the bucket: what is this (foreign)", "SnapshotExcluded Full-2 is excluded from restores"}},
-		"included":            {b(nil, "Full-1", "Full-2"), b(nil, "Full-2"), []string{"SnapshotIncluded Full-1 is not excluded from restores any more"}},
-		"one of many":         {b(nil, "Full-1", "Full-2"), many, nil},
-		"nothing looks there": {b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), nil, nil},
+		"nothing":              {nil, nil, nil},
+		"at first":             {nil, b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), []string{"BackupTampered in the bucket: Full-1 has a delete marker (marker)", "SnapshotExcluded Full-1 is excluded from restores"}},
+		"the same":             {b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), nil},
+		"one more of each":     {b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), b([]druidv1alpha1.TamperFinding{foreign, marker}, "Full-1", "Full-2"), []string{"BackupTampered in the bucket: what is this (foreign)", "SnapshotExcluded Full-2 is excluded from restores"}},
+		"included":             {b(nil, "Full-1", "Full-2"), b(nil, "Full-2"), []string{"SnapshotIncluded Full-1 is not excluded from restores any more"}},
+		"one of many":          {b(nil, "Full-1", "Full-2"), many, nil},
+		"one that is not told": {more(11), more(12), []string{"BackupTampered in the bucket: 12 findings, and there were 11; status.backup tells the first 1, etcdbrctl list all"}},
+		"fewer that are not":   {more(12), more(11), nil},
+		"nothing looks there":  {b([]druidv1alpha1.TamperFinding{marker}, "Full-1"), nil, nil},
 	} {
 		var got []string
 		for _, n := range backupNews(c.before, c.now) {
@@ -211,6 +218,35 @@ func TestWhatIsNewInTheBucketIsAnEvent(t *testing.T) {
 		}
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %q, want %q", phrase, got, c.want)
+		}
+	}
+}
+
+// The newest backups of a cluster that runs are not locked any more. Of one that sleeps ProtectionEnds tells.
+func TestThatBackupsAreNotProtectedIsAnEvent(t *testing.T) {
+	says := func(status druidv1alpha1.ConditionStatus, reason string) []druidv1alpha1.Condition {
+		return []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionBackupsProtected, Status: status, Reason: reason, Message: "because"}}
+	}
+	for phrase, c := range map[string]struct {
+		before, now []druidv1alpha1.Condition
+		replicas    int32
+		want        bool
+	}{
+		"they were":                         {says("True", "Protected"), says("False", "NotProtected"), 3, true},
+		"at first":                          {nil, says("False", "NotProtected"), 3, true},
+		"nobody knew":                       {says("Unknown", "ProtectionNotKnown"), says("False", "RetentionTooShort"), 3, true},
+		"for another reason":                {says("False", "RetentionTooShort"), says("False", "NotProtected"), 3, true},
+		"they were not":                     {says("False", "NotProtected"), says("False", "NotProtected"), 3, false},
+		"nobody knows":                      {says("True", "Protected"), says("Unknown", "ProtectionNotKnown"), 3, false},
+		"they are":                          {says("False", "NotProtected"), says("True", "Protected"), 3, false},
+		"nobody asks any more":              {says("False", "ImmutabilityRemoved"), nil, 3, false},
+		"those of a cluster that is asleep": {says("True", "Protected"), says("False", "NotProtected"), 0, false},
+	} {
+		e := newEtcd(c.replicas)
+		e.Status.Conditions = c.before
+		got := protectionNews(e, c.now)
+		if (len(got) == 1) != c.want || c.want && (got[0].kind != BackupsUnprotected || got[0].note != "because") {
+			t.Errorf("%s: %+v, want an event %t", phrase, got, c.want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func collectionTask(e *druidv1alpha1.Etcd) *druidv1alpha1.EtcdOperatorTask {
 // with credentials of its own.
 func (p *Plan) standingTasks(o *Observed) {
 	e := o.Etcd
-	p.standing(o, extensionTask(e), p.Sleep.Extend, sizeOf(o).want == 0, "nothing is to be kept locked for a hibernation")
+	p.standing(o, extensionTask(e), p.Sleep.Extend, sizeOf(o).want == 0 && !o.anothers(), "nothing is to be kept locked for a hibernation")
 	p.standing(o, collectionTask(e), collects(e), true, "the sidecars collect, or nobody does")
 }
 

@@ -262,6 +262,7 @@ func TestPodsAreReplacedForWhatOnlyNewPodsRead(t *testing.T) {
 		"more members":            {func(in *Input) { in.Members, in.Replicas = 5, 5 }, true},
 		"peers by http":           {func(in *Input) { in.PeerTLS = false }, true},
 		"what backups must have":  {func(in *Input) { in.AtLeast = 9002 }, true},
+		"that a full comes first": {func(in *Input) { in.FullFirst = true }, true},
 		"another quota":           {func(in *Input) { in.Etcd.Spec.Etcd.Quota = ptr(resource.MustParse("4Gi")) }, false},
 		"another schedule":        {func(in *Input) { in.Etcd.Spec.Backup.FullSnapshotSchedule = ptr("@hourly") }, false},
 		"another bucket":          {func(in *Input) { in.Etcd.Spec.Backup.Store.Container = ptr("other") }, false},

@@ -48,6 +48,8 @@ type Input struct {
 	Closed bool
 	// AtLeast is a revision that the backups held when the cluster fell asleep: members do not begin with less. 0: not known.
 	AtLeast int64
+	// FullFirst: the cluster wakes up, and no member is known to have taken a full since.
+	FullFirst bool
 	// DisableServiceAccountAutomount of the ServiceAccount. The members' pods do not use it in any
 	// case: only the sidecar has a token, which is mounted by name.
 	DisableServiceAccountAutomount bool

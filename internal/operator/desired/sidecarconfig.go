@@ -146,6 +146,7 @@ func snapshotterConfig(in Input) map[string]any {
 	put("maxBackups", value(b.MaxBackupsLimitBasedGC, 0), b.MaxBackupsLimitBasedGC != nil)
 	put("snapshotFormat", string(value(b.SnapshotFormat, "")), b.SnapshotFormat != nil)
 	put("takeOver", true, in.TakeOver)
+	put("fullFirst", true, in.FullFirst) // the sidecars follow it while they run
 	if q := b.DeltaSnapshotMemoryLimit; q != nil {
 		conf["deltaSnapshotMemoryLimit"] = q.Value()
 	}

@@ -51,8 +51,8 @@ func statefulSet(in Input) (*appsv1.StatefulSet, error) {
 }
 
 // configChecksum is over what takes effect only in a new pod. Who the members are, how they are
-// reached, which cluster outside they join, and what their backups must have is read by the sidecars while they run: a
-// change of it replaces no pod.
+// reached, which cluster outside they join, what their backups must have, and whether a full is taken first is read by the
+// sidecars while they run: a change of it replaces no pod.
 func configChecksum(in Input) (string, error) {
 	etcd := etcdConfig(in)
 	for _, live := range []string{
@@ -60,7 +60,7 @@ func configChecksum(in Input) (string, error) {
 	} {
 		delete(etcd, live)
 	}
-	in.AtLeast = 0
+	in.AtLeast, in.FullFirst = 0, false
 	sidecar := sidecarConfig(in)
 	delete(sidecar, existingCluster)
 	b, err := json.Marshal(map[string]any{EtcdFile: etcd, SidecarFile: sidecar})

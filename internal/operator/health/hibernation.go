@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -17,24 +18,10 @@ import (
 // pods of runs go some time after their end, so what they told is remembered.
 func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	h := o.Etcd.Status.Hibernation
-	if h == nil || h.FinalSnapshot == nil || o.Extension == nil {
+	if h == nil || h.FinalSnapshot == nil {
 		return h
 	}
-	newest, found := immutability.Notice{}, false
-	for i := range o.ExtensionPods {
-		p := &o.ExtensionPods[i]
-		if p.CreationTimestamp.Before(&o.Extension.CreationTimestamp) {
-			continue // of a task of the same name, of an earlier hibernation
-		}
-		for _, c := range p.Status.ContainerStatuses {
-			if c.State.Terminated == nil {
-				continue
-			}
-			if n, is := immutability.ParseNotice(c.State.Terminated.Message); is && n.At.After(newest.At) {
-				newest, found = n, true
-			}
-		}
-	}
+	newest, found := lastNotice(o)
 	at := metav1.NewTime(newest.At.UTC().Truncate(time.Second))
 	if known := h.FinalSnapshot.LookedAt; !found || known != nil && !known.Before(&at) {
 		return h
@@ -58,6 +45,28 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 		f.Inferred = *newest.Inferred
 	}
 	return h
+}
+
+// lastNotice is what the last run left of which there is a pod; false: none.
+func lastNotice(o Observation) (newest immutability.Notice, found bool) {
+	if o.Extension == nil {
+		return newest, false
+	}
+	for i := range o.ExtensionPods {
+		p := &o.ExtensionPods[i]
+		if p.CreationTimestamp.Before(&o.Extension.CreationTimestamp) {
+			continue // of a task of the same name, of an earlier hibernation
+		}
+		for _, c := range p.Status.ContainerStatuses {
+			if c.State.Terminated == nil {
+				continue
+			}
+			if n, is := immutability.ParseNotice(c.State.Terminated.Message); is && n.At.After(newest.At) {
+				newest, found = n, true
+			}
+		}
+	}
+	return newest, found
 }
 
 // tells says whether a run kept everything that the final full has: what is damaged if it did not, and known if it did.
@@ -120,30 +129,74 @@ const taskPatience = 5 * time.Minute
 //
 // So it is false before the lock ends, by that margin at least, and by a whole interval of the schedule if a run
 // failed. A run that should be under way counts as the next one until it should be through.
+//
+// It is told for as long as the final full is all that is known to be good: until a member has taken another one.
 func (v view) hibernationProtected() (f finding, applies bool) {
 	h := Hibernation(v.Observation)
+	wakes := h != nil && h.EtcdUID == v.Etcd.UID && h.AwakeSince != nil && h.NewFull == ""
 	switch {
-	case v.immutability() == nil, v.StatefulSet == nil, replicasOf(v.StatefulSet) > 0:
+	case v.StatefulSet == nil, replicasOf(v.StatefulSet) > 0 && !wakes:
 		return finding{}, false
 	case v.wanted() > 0 && h == nil: // it never slept; one that did sleeps on until what is wanted is applied
 		return finding{}, false
 	}
+	live := v.Etcd
+	v.Etcd = live.AsApplied()
+	if v.immutability() == nil && (v.Extension == nil || v.Extension.Status.State.Ended()) { // a person's task may prolong without
+		return v.removed(h)
+	}
+	f = v.lockOfFinal(h)
+	f.message += unapplied(live, h)
+	return f, true
+}
+
+// removed is while the final full is kept from being deleted by what was asked for before, and is not any more.
+func (v view) removed(h *druidv1alpha1.HibernationStatus) (f finding, applies bool) {
+	if h == nil || h.EtcdUID != v.Etcd.UID || h.FinalSnapshot == nil || druidv1alpha1.FindCondition(v.Etcd.Status.Conditions, druidv1alpha1.ConditionHibernationBackupProtected) == nil {
+		return finding{}, false
+	}
+	final := h.FinalSnapshot
+	const gone = "spec.backup.store.immutability does not ask for locks any more, and nothing prolongs them: "
+	switch {
+	case final.Held:
+		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is held, and nobody can delete it until somebody releases it, which nothing does by itself: etcdbrctl extend-snapshot-immutability --release-holds once there is a newer backup, or gcloud storage objects update --no-event-based-hold", final.Name), true
+	case final.ProtectedUntil != nil && final.ProtectedUntil.After(v.now):
+		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is %s, and after that whoever may delete in the bucket can delete it", final.Name, lockOf(final)), true
+	}
+	return finding{}, false
+}
+
+// unapplied says that extensions do not go by the specification, for the end of a message; empty: they do.
+func unapplied(e *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) string {
+	if h == nil || h.Applied == nil || h.EtcdUID != e.UID {
+		return ""
+	}
+	e = e.DeepCopy()
+	e.SetDefaults()
+	if b := e.Spec.Backup; equality.Semantic.DeepEqual(&druidv1alpha1.AppliedBackup{Store: b.Store, FullSnapshotSchedule: b.FullSnapshotSchedule}, h.Applied) {
+		return ""
+	}
+	return "; the extension goes by status.hibernation.applied, and not by spec.backup, which was changed: the change is refused (status.lastErrors), nobody asked for it, or it names another store than that of the final snapshot (condition Hibernated)"
+}
+
+// lockOfFinal is what is known of it, of an Etcd that asks for locks.
+func (v view) lockOfFinal(h *druidv1alpha1.HibernationStatus) finding {
 	switch {
 	case h == nil, h.EtcdUID != v.Etcd.UID:
-		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "no final full snapshot of this hibernation is known: it may have begun under another operator; wake the cluster and have it sleep again, or look with etcdbrctl list"), true
+		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "no final full snapshot of this hibernation is known: it may have begun under another operator; wake the cluster and have it sleep again, or look with etcdbrctl list")
 	case h.FinalSnapshot == nil:
-		return fails(druidv1alpha1.ReasonFinalSnapshotMissing, "the members stopped without a final full snapshot, as that was allowed; what came after the last backup is on the volumes alone"), true
+		return fails(druidv1alpha1.ReasonFinalSnapshotMissing, "the members stopped without a final full snapshot, as that was allowed; what came after the last backup is on the volumes alone")
 	}
 	final, takes := h.FinalSnapshot, snapshotTimeout(v.Etcd)
 	kept := "held"
 	switch until := final.ProtectedUntil; {
 	case final.Damaged != "":
-		return fails(druidv1alpha1.ReasonFinalSnapshotDamaged, "what is kept locked, if anything, is not the final full snapshot: %s; wake the cluster, whose volumes may have everything, and have it take a full snapshot", final.Damaged), true
+		return fails(druidv1alpha1.ReasonFinalSnapshotDamaged, "what is kept locked, if anything, is not the final full snapshot: %s; wake the cluster, whose volumes may have everything, and have it take a full snapshot", final.Damaged)
 	case final.Held:
 	case until == nil:
 		kept = "locked, nobody has told until when"
 	case !until.After(v.now):
-		return fails(druidv1alpha1.ReasonProtectionEnded, "the lock of %s ended at %s: whoever may delete in the bucket can delete it; %s", final.Name, at(until.Time), v.extensionRemedy()), true
+		return fails(druidv1alpha1.ReasonProtectionEnded, "the lock of %s ended at %s: whoever may delete in the bucket can delete it; %s", final.Name, at(until.Time), v.extensionRemedy())
 	default:
 		kept = lockOf(final)
 	}
@@ -152,7 +205,7 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 		if op := t.Status.LastOperation; op != nil {
 			why = op.Reason
 		}
-		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and the EtcdOperatorTask %s does not prolong that: %s", final.Name, kept, t.Name, why), true
+		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and the EtcdOperatorTask %s does not prolong that: %s", final.Name, kept, t.Name, why)
 	}
 	looked := final.VerifiedAt.Time
 	if final.LookedAt != nil {
@@ -160,13 +213,13 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	}
 	switch {
 	case final.Held && v.next(v.next(looked)).Add(takes+hibernation.Clocks).Before(v.now): // two runs had time to tell
-		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "%s was held, and nobody has told since %s that it still is; %s", final.Name, at(looked), v.extensionRemedy()), true
+		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "%s was held, and nobody has told since %s that it still is; %s", final.Name, at(looked), v.extensionRemedy())
 	case final.Held && final.Newer != "":
-		return notNewest(final, kept), true
+		return notNewest(final, kept)
 	case final.Held:
-		return holds(druidv1alpha1.ReasonFinalSnapshotHeld, "%s is held until somebody releases it", final.Name), true
+		return holds(druidv1alpha1.ReasonFinalSnapshotHeld, "%s is held until somebody releases it", final.Name)
 	case final.ProtectedUntil == nil:
-		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "nobody has told until when %s is locked", final.Name), true
+		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "nobody has told until when %s is locked", final.Name)
 	}
 	until := final.ProtectedUntil.Time
 	since := v.now.Add(-takes)
@@ -175,15 +228,15 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	}
 	next := v.next(since)
 	if next.Add(takes + hibernation.Clocks).After(until) {
-		return fails(druidv1alpha1.ReasonProtectionEnds, "%s is %s, and the extension of %s may be through after that; %s", final.Name, kept, at(next), v.extensionRemedy()), true
+		return fails(druidv1alpha1.ReasonProtectionEnds, "%s is %s, and the extension of %s may be through after that; %s", final.Name, kept, at(next), v.extensionRemedy())
 	}
 	if final.Newer != "" {
-		return notNewest(final, kept), true
+		return notNewest(final, kept)
 	}
 	if final.Inferred {
-		return holds(druidv1alpha1.ReasonFinalSnapshotInferred, "%s is %s: the store does not tell dates of objects, so that is likely, and not proven; the next extension is at %s", final.Name, kept, at(next)), true
+		return holds(druidv1alpha1.ReasonFinalSnapshotInferred, "%s is %s: the store does not tell dates of objects, so that is likely, and not proven; the next extension is at %s", final.Name, kept, at(next))
 	}
-	return holds(druidv1alpha1.ReasonFinalSnapshotProtected, "%s is %s; the next extension is at %s", final.Name, kept, at(next)), true
+	return holds(druidv1alpha1.ReasonFinalSnapshotProtected, "%s is %s; the next extension is at %s", final.Name, kept, at(next))
 }
 
 // notNewest: what is kept is safe, and nobody gets it who restores the newest state.
@@ -206,13 +259,36 @@ func (v view) extensionRemedy() string {
 	if t := v.Extension; t != nil && t.Status.LastOperation != nil && t.Status.LastOperation.State == druidv1alpha1.OperationFailed {
 		return "the last one failed: " + t.Status.LastOperation.Reason
 	}
-	t := druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: v.Etcd.HibernationTaskName()}}
-	return "run it now (kubectl create job --from=cronjob/" + t.CronJobName() + " NAME), or run it more often (spec.backup.fullSnapshotSchedule)"
+	t, often := &druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: v.Etcd.HibernationTaskName()}}, "spec.backup.fullSnapshotSchedule"
+	if v.Extension != nil {
+		t = v.Extension
+	}
+	if t.ExtensionSchedule() != nil {
+		often = "another task with another schedule"
+	}
+	return "run it now (kubectl create job --from=cronjob/" + t.CronJobName() + " NAME), or run it more often (" + often + ")"
 }
 
-// next is the first time of the schedule after t, in a hundred years if there is none.
+// RunsTooRarely says why a task that prolongs locks on a schedule, each time for a period, leaves moments without a lock; empty: it
+// leaves none.
+func RunsTooRarely(e *druidv1alpha1.Etcd, schedule string, period time.Duration) string {
+	between, takes := longest(schedule), snapshotTimeout(e)
+	if needs := between + takes + hibernation.Clocks; period < needs {
+		return fmt.Sprintf("%q leaves up to %s between two runs, and a lock ends %s after a run: with %s until a run is through and %s for clocks that differ it has to last %s",
+			schedule, between, period, takes, hibernation.Clocks, needs)
+	}
+	return ""
+}
+
+// next is the first time at which locks are prolonged after t, in a hundred years if there is none.
 func (v view) next(t time.Time) time.Time {
-	schedule, err := cron.ParseStandard(scheduleOf(v.Etcd))
+	text := scheduleOf(v.Etcd)
+	if v.Extension != nil {
+		if own := v.Extension.ExtensionSchedule(); own != nil {
+			text = *own
+		}
+	}
+	schedule, err := cron.ParseStandard(text)
 	if err != nil {
 		schedule, _ = cron.ParseStandard(defaultSchedule)
 	}

@@ -278,3 +278,124 @@ func TestAClusterThatNeverSleptHasNoConditionAboutItsSleep(t *testing.T) {
 		t.Errorf("%+v, want none", c)
 	}
 }
+
+// Asleep for longer than a period, and kept locked by extensions: nobody has looked through the bucket since.
+func longAsleep(o *Observation) {
+	wasProtected(o)
+	o.Etcd.Status.Conditions = append(o.Etcd.Status.Conditions, druidv1alpha1.Condition{Type: druidv1alpha1.ConditionHibernationBackupProtected, Status: isTrue})
+	o.Etcd.Status.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{
+		LookedAt: ago(240 * time.Hour), ProtectionLevel: "compliance", Protection: "compliance until then", ProtectedUntil: ptr(ago(144 * time.Hour)),
+	}}
+}
+
+func TestWhoSleepsLongAndWellIsNoAlert(t *testing.T) {
+	until, told := ago(-90*time.Hour), ago(3*time.Hour)
+	final := func(change ...func(*druidv1alpha1.FinalSnapshot)) druidv1alpha1.FinalSnapshot {
+		f := druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, VerifiedAt: ago(240 * time.Hour), ProtectedUntil: &until, LookedAt: &told}
+		for _, c := range change {
+			c(&f)
+		}
+		return f
+	}
+	wakes := func(o *Observation) {
+		since, three := ago(time.Minute), int32(3)
+		o.Etcd.Status.Hibernation.AwakeSince, o.Etcd.Spec.Replicas, o.StatefulSet.Spec.Replicas = &since, three, &three
+	}
+	check(t, druidv1alpha1.ConditionBackupsProtected, map[string]conditionCase{
+		"locked":       {sleeping(final(), longAsleep), isTrue, "Protected", "Full-9 is locked until"},
+		"held":         {sleeping(final(func(f *druidv1alpha1.FinalSnapshot) { f.Held, f.ProtectedUntil = true, nil }), longAsleep), isTrue, "Protected", "Full-9 is held"},
+		"as reckoned":  {sleeping(final(func(f *druidv1alpha1.FinalSnapshot) { f.Inferred = true }), longAsleep), isTrue, "ProtectionInferred", "Full-9 is locked until"},
+		"not for long": {sleeping(final(func(f *druidv1alpha1.FinalSnapshot) { f.ProtectedUntil = ptr(ago(-time.Hour)) }), longAsleep), isFalse, "NotProtected", "may be through after that"},
+		"not known":    {sleeping(final(func(f *druidv1alpha1.FinalSnapshot) { f.ProtectedUntil = nil }), longAsleep), isUnknown, "ProtectionNotKnown", "nobody has told"},
+		"waking up":    {sleeping(final(), longAsleep, wakes), isTrue, "Protected", "Full-9 is locked until"},
+		"waking up, and members looked": {sleeping(final(), longAsleep, wakes, func(o *Observation) {
+			o.Etcd.Status.Backup.LookedAt = ago(time.Second)
+		}), isFalse, "NotProtected", ""},
+	})
+}
+
+func TestTheLockIsWatchedUntilAMemberHasTakenAFull(t *testing.T) {
+	until := ago(-90 * time.Hour)
+	for newFull, want := range map[string]bool{"": true, "Full-10": false} {
+		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, ProtectedUntil: &until}, func(o *Observation) {
+			since, three := ago(72*time.Hour), int32(3)
+			h := o.Etcd.Status.Hibernation
+			h.AwakeSince, h.NewFull, o.Etcd.Spec.Replicas, o.StatefulSet.Spec.Replicas = &since, newFull, three, &three
+		})
+		if c := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected); (c != nil) != want {
+			t.Errorf("the new full is %q: %+v, want a condition %t", newFull, c, want)
+		}
+	}
+}
+
+// Immutability is taken out of the specification while the cluster sleeps: nothing prolongs any more.
+func TestWhenProtectionEndsIsToldWhileTheClusterSleeps(t *testing.T) {
+	removed := func(o *Observation) { o.Etcd.Spec.Backup.Store.Immutability, o.Extension = nil, nil }
+	until, ended := ago(-90*time.Hour), ago(time.Second)
+	for phrase, c := range map[string]struct {
+		final  druidv1alpha1.FinalSnapshot
+		change func(*Observation)
+		want   string // in the message of each condition; empty: there is none
+	}{
+		"locked":                  {druidv1alpha1.FinalSnapshot{ProtectedUntil: &until}, removed, "locked until 2025-06-04T21:00:00Z"},
+		"held":                    {druidv1alpha1.FinalSnapshot{Held: true}, removed, "gcloud storage objects update --no-event-based-hold"},
+		"the lock has ended":      {druidv1alpha1.FinalSnapshot{ProtectedUntil: &ended}, removed, ""},
+		"nobody has told of one":  {druidv1alpha1.FinalSnapshot{}, removed, ""},
+		"it was never asked for":  {druidv1alpha1.FinalSnapshot{ProtectedUntil: &until}, func(o *Observation) { removed(o); o.Etcd.Status.Conditions = nil }, ""},
+		"the removal is no order": {druidv1alpha1.FinalSnapshot{ProtectedUntil: &until}, func(o *Observation) { appliedBefore(o); o.Etcd.Spec.Backup.Store.Immutability = nil }, "not by spec.backup"},
+		"nor that of the store":   {druidv1alpha1.FinalSnapshot{ProtectedUntil: &until}, func(o *Observation) { appliedBefore(o); o.Etcd.Spec.Backup.Store = nil }, "not by spec.backup"},
+	} {
+		c.final.Name, c.final.Revision = "Full-9", 9
+		o := sleeping(c.final, longAsleep, c.change)
+		for _, of := range []druidv1alpha1.ConditionType{druidv1alpha1.ConditionHibernationBackupProtected, druidv1alpha1.ConditionBackupsProtected} {
+			got := conditionOf(t, o, of)
+			if (got != nil) != (c.want != "") || got != nil && !strings.Contains(got.Message, c.want) {
+				t.Errorf("%s: %s is %+v, want %q", phrase, of, got, c.want)
+			}
+			if got != nil && (got.Reason == "ImmutabilityRemoved") == (o.Extension != nil) {
+				t.Errorf("%s: %s has the reason %s", phrase, of, got.Reason)
+			}
+		}
+	}
+}
+
+// appliedBefore: what was applied last is written down.
+func appliedBefore(o *Observation) {
+	e := o.Etcd.DeepCopy()
+	e.SetDefaults()
+	o.Etcd.Status.Hibernation.Applied = &druidv1alpha1.AppliedBackup{Store: e.Spec.Backup.Store, FullSnapshotSchedule: e.Spec.Backup.FullSnapshotSchedule}
+}
+
+func TestTheScheduleThatCountsIsThatOfTheTask(t *testing.T) {
+	until := ago(-90 * time.Hour)
+	for schedule, want := range map[string]druidv1alpha1.ConditionStatus{"": isTrue, "0 4 * * *": isTrue, "@yearly": isFalse} {
+		for phrase, change := range map[string]func(*Observation){
+			"with locks asked for": func(*Observation) {},
+			"with none":            func(o *Observation) { o.Etcd.Spec.Backup.Store.Immutability = nil },
+		} {
+			o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, ProtectedUntil: &until}, change, func(o *Observation) {
+				o.Extension.Name = "somebodys"
+				if schedule != "" {
+					o.Extension.Spec.Config = &druidv1alpha1.EtcdOperatorTaskConfig{Schedule: &schedule}
+				}
+			})
+			c := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected)
+			if c == nil || c.Status != want || want == isFalse && !strings.Contains(c.Message, "another task with another schedule") {
+				t.Errorf("%q, %s: %+v, want %s", schedule, phrase, c, want)
+			}
+		}
+	}
+}
+
+// What is refused, or nobody asked for, is not what extensions go by, and not what their condition is judged by.
+func TestTheScheduleThatCountsIsTheOneThatWasApplied(t *testing.T) {
+	until := ago(-90 * time.Hour)
+	o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, ProtectedUntil: &until}, appliedBefore)
+	if c := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected); c == nil || c.Status != isTrue || strings.Contains(c.Message, "applied") {
+		t.Errorf("nothing was changed: %+v", c)
+	}
+	o.Etcd.Spec.Backup.FullSnapshotSchedule = ptr("0 0 1 * *")
+	if c := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected); c == nil || c.Status != isTrue || !strings.Contains(c.Message, "2025-06-02T00:00:00Z; the extension goes by status.hibernation.applied") {
+		t.Errorf("a monthly schedule is not applied: %+v", c)
+	}
+}

@@ -11,7 +11,7 @@ import (
 )
 
 // Backup is what was found by the last look through the bucket; nil: nobody looked. It stays while nobody
-// looks, as while the cluster sleeps.
+// looks, as while the cluster sleeps, but for what is excluded from restores: extensions tell that, too.
 func Backup(o Observation) *druidv1alpha1.BackupStatus {
 	if !o.Etcd.BackupsEnabled() {
 		return nil
@@ -25,6 +25,10 @@ func Backup(o Observation) *druidv1alpha1.BackupStatus {
 		if s != nil && s.Bucket != nil && (newest == nil || newest.LookedAt.Before(&s.Bucket.LookedAt)) {
 			newest = s.Bucket
 		}
+	}
+	if n, told := lastNotice(o); told && newest != nil && n.ExcludedCount != nil && n.At.After(newest.LookedAt.Time) {
+		newest = newest.DeepCopy()
+		newest.ExcludedSnapshots, newest.ExcludedSnapshotsCount = n.Excluded, int32(*n.ExcludedCount) //nolint:gosec // a number of objects below a prefix
 	}
 	return newest
 }
@@ -40,9 +44,15 @@ func Coverage(e *druidv1alpha1.Etcd, period time.Duration) immutability.Coverage
 func (v view) protected() (f finding, applies bool) {
 	found, asked := Backup(v.Observation), v.immutability()
 	locked := found != nil && found.ProtectedUntil != nil && found.ProtectedUntil.After(v.now)
+	told := druidv1alpha1.FindCondition(v.Etcd.Status.Conditions, druidv1alpha1.ConditionBackupsProtected) != nil
+	if (asked == nil && told || asked != nil && !locked) && v.fromBefore(found) {
+		if f, applies := v.hibernationProtected(); applies {
+			return asBackups(f), true
+		}
+	}
 	switch {
 	case asked != nil:
-	case locked && druidv1alpha1.FindCondition(v.Etcd.Status.Conditions, druidv1alpha1.ConditionBackupsProtected) != nil:
+	case locked && told:
 		return fails(druidv1alpha1.ReasonImmutabilityRemoved, "spec.backup.store.immutability is not there any more: nothing keeps the newest backups from being deleted after %s", at(found.ProtectedUntil.Time)), true
 	default:
 		return finding{}, false
@@ -70,6 +80,33 @@ func (v view) protected() (f finding, applies bool) {
 		return holds(druidv1alpha1.ReasonProtectionInferred, "%s", found.Protection), true
 	}
 	return holds(druidv1alpha1.ReasonProtected, "%s", found.Protection), true
+}
+
+// fromBefore: what was found in the bucket is from before the cluster slept. The final full is the newest backup since, and runs tell
+// of its lock.
+func (v view) fromBefore(found *druidv1alpha1.BackupStatus) bool {
+	h := v.Etcd.Status.Hibernation
+	if h == nil || h.FinalSnapshot == nil {
+		return false
+	}
+	return h.AwakeSince == nil || found == nil || found.LookedAt.Before(h.AwakeSince)
+}
+
+// asBackups is what is known of the lock of the final full, in the words of BackupsProtected.
+func asBackups(f finding) finding {
+	f.message += " (HibernationBackupProtected)"
+	switch {
+	case f.reason == druidv1alpha1.ReasonImmutabilityRemoved:
+	case f.reason == druidv1alpha1.ReasonFinalSnapshotInferred:
+		f.reason = druidv1alpha1.ReasonProtectionInferred
+	case f.status == druidv1alpha1.ConditionTrue:
+		f.reason = druidv1alpha1.ReasonProtected
+	case f.status == druidv1alpha1.ConditionFalse:
+		f.reason = druidv1alpha1.ReasonNotProtected
+	default:
+		f.reason = druidv1alpha1.ReasonProtectionNotKnown
+	}
+	return f
 }
 
 func (v view) immutability() *druidv1alpha1.ImmutabilitySpec {

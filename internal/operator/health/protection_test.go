@@ -1,12 +1,15 @@
 package health
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/backup/immutability"
 )
 
 func asks(i *druidv1alpha1.ImmutabilitySpec) func(*Observation) {
@@ -104,6 +107,34 @@ func TestTheNewestLookThroughTheBucketCounts(t *testing.T) {
 	o.Members = nil
 	if got := Backup(o); got == nil || got.ProtectionLevel != "compliance" {
 		t.Errorf("asleep: got %+v, want what was known", got)
+	}
+}
+
+// Somebody excludes a snapshot while the cluster sleeps.
+func TestRunsOfAnExtensionTellWhatIsExcluded(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		at   time.Time
+		told []string
+		old  bool // a program that does not tell
+		want []string
+	}{
+		"excluded":                  {testNow, []string{"Full-9"}, false, []string{"Full-9"}},
+		"included again":            {testNow, nil, false, nil},
+		"an older program":          {testNow, nil, true, []string{"Full-1"}},
+		"members have looked since": {testNow.Add(-time.Hour), []string{"Full-9"}, false, []string{"Full-1"}},
+	} {
+		n := immutability.Notice{At: c.at, Snapshot: "Full-9", End: 9}
+		if !c.old {
+			n.Exclude(c.told)
+		}
+		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9}, func(o *Observation) {
+			o.Etcd.Status.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{LookedAt: ago(time.Minute), ExcludedSnapshots: []string{"Full-1"}, ExcludedSnapshotsCount: 1}}
+			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
+		})
+		if got := Backup(o); !slices.Equal(got.ExcludedSnapshots, c.want) || int(got.ExcludedSnapshotsCount) != len(c.want) {
+			t.Errorf("%s: %q, of %d, want %q", phrase, got.ExcludedSnapshots, got.ExcludedSnapshotsCount, c.want)
+		}
 	}
 }
 

@@ -176,11 +176,14 @@ func (f Facts) unfit() (reason, why string, after time.Duration) {
 // stop lets the members stop: the record is written first. A former one is not this hibernation's.
 func (f Facts) stop(s Step, final *druidv1alpha1.FinalSnapshot, without string) Step {
 	r := &druidv1alpha1.HibernationStatus{EtcdUID: f.UID, Generation: f.Generation, FinalSnapshot: final}
+	if former := f.mine(); former != nil {
+		r.Applied = former.Applied.DeepCopy() // until what applies now is known to be good
+	}
 	if r.FinalSnapshot != nil {
 		r.FinalSnapshot = final.DeepCopy()
 		r.FinalSnapshot.Store = f.Store
 	}
-	s.Record, s.Extend = r, f.extends()
+	s.Record, s.Extend = r, f.Store != "" && f.Locks
 	s.Reason, s.Message = druidv1alpha1.ReasonScalingToZero, "the members stop: "+without
 	if final != nil {
 		s.Message = fmt.Sprintf("the members stop: %s can be restored and has everything up to revision %d", final.Name, final.Revision)
@@ -208,7 +211,7 @@ func (f Facts) sleep() Step {
 	switch {
 	case final == nil && f.Untouched:
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, "the cluster has no members, and never had data"
-	case f.Store == "" && f.Claims > 0:
+	case f.Store == "" && f.Claims > 0 && !f.Kept:
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, "the cluster has no members, and there are no backups: the volumes alone wake it"
 	case final == nil:
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, "the cluster has no members, and no final full snapshot of this hibernation is known; what it had is on the volumes"
@@ -258,8 +261,12 @@ func (f Facts) deleteClaims(s Step, final *druidv1alpha1.FinalSnapshot) Step {
 
 // elsewhere says that the snapshot is not where the specification looks for it, and what to do.
 func (f Facts) elsewhere(final *druidv1alpha1.FinalSnapshot) string {
-	return fmt.Sprintf("its final full snapshot %s is in %s, and the specification names %s: set spec.backup.store back, and change it when the cluster is awake",
-		final.Name, final.Store, cmp.Or(f.Store, "no store"))
+	kept := ""
+	if f.Kept {
+		kept = ", where it is kept locked as before"
+	}
+	return fmt.Sprintf("its final full snapshot %s is in %s%s, and the specification names %s: set spec.backup.store back, and change it when the cluster is awake",
+		final.Name, final.Store, kept, cmp.Or(f.Store, "no store"))
 }
 
 // moment is now as it is written down.
@@ -271,16 +278,18 @@ func (f Facts) moment() *metav1.Time {
 // wake is while members are wanted. The record says that the cluster wakes up before the first one starts: from then on it
 // is no proof for anything, and what it protects stays protected until there is something newer.
 //
-// The record goes when a new full is there, or, if the final one is held, when the extension has told that it is released.
-// Meanwhile the cluster is awake like any other.
+// The record goes when members have taken a new full, or, if the final one is held, when the extension has told that it is
+// released. Meanwhile the cluster is awake like any other.
 func (f Facts) wake() Step {
 	r := f.mine()
 	switch {
 	case r == nil, f.Replicas > 0 && f.Store == "":
 		return Step{}
-	case f.Replicas > 0 && f.NewFull && f.releases(r):
+	case f.Replicas > 0 && f.NewFull != "" && f.releases(r):
+		r = r.DeepCopy()
+		r.NewFull = f.NewFull
 		return Step{Record: r, Extend: true}
-	case f.Replicas > 0 && f.NewFull:
+	case f.Replicas > 0 && f.NewFull != "":
 		return Step{}
 	}
 	s := Step{Record: r, Extend: f.extends(), Reason: druidv1alpha1.ReasonWakingUp, Message: "the members start; what protects the former backups stays until a new full snapshot is in the bucket"}
@@ -306,7 +315,7 @@ func (f Facts) releases(r *druidv1alpha1.HibernationStatus) bool {
 	return f.extends() && f.Extending && r.AwakeSince != nil && r.FinalSnapshot != nil && r.FinalSnapshot.Held
 }
 
-func (f Facts) extends() bool { return f.Store != "" && f.Locks }
+func (f Facts) extends() bool { return f.Store != "" && f.Locks || f.Kept }
 
 // hold keeps the members going.
 func (s Step) hold(reason, why string) Step {

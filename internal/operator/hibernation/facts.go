@@ -51,6 +51,9 @@ type Facts struct {
 	Store     string
 	Elsewhere []string
 	Locks     bool // immutability is asked for
+	// Kept: the record is of another store than the specification names, where locks were asked for. They are prolonged there,
+	// whatever is asked for now.
+	Kept bool
 	// Mode is the least that a lock must be; empty: what the bucket gives.
 	Mode immutability.Mode
 	// Skip says who wants no final snapshot; empty: nobody. Unprotected: the members may stop without a good one.
@@ -72,8 +75,9 @@ type Facts struct {
 	Differ []string
 	// Settle is how old what sidecars tell of revisions may be.
 	Settle time.Duration
-	// NewFull: the backup leader reports a full that is not the final one, so it is of the life after.
-	NewFull bool
+	// NewFull is the name of a full that a member took in the life after the final one; empty: none is known. What is merely
+	// newer in the bucket is none: whoever may write can put it there.
+	NewFull string
 	// Extending: the task that prolongs locks is there and has not ended.
 	Extending bool
 

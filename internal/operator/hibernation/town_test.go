@@ -296,7 +296,9 @@ func (w *town) newer() bool {
 func (w *town) facts() Facts {
 	f := w.f
 	f.Now, f.Pods, f.Members, f.Refusing = w.operator(), w.pods(), nil, nil
-	f.NewFull = f.Record != nil && f.Record.AwakeSince != nil && w.newer()
+	if f.Record != nil && f.Record.AwakeSince != nil && w.newer() {
+		f.NewFull = w.newest().name
+	}
 	if f.Wanted {
 		f.Attempt = Attempt{}
 	}

@@ -88,10 +88,7 @@ func ofOperatorTask(o *druidv1alpha1.EtcdOperatorTask) *task.Task {
 	}
 	t.Owners = owners(o, t.Etcd)
 	if c := o.Spec.Config; c != nil {
-		t.Snapshot, t.Exclusion, t.Schedule = c.OnDemandSnapshot, c.ExcludeSnapshots, c.Schedule
-		if e := c.ExtendFullSnapshotImmutability; e != nil {
-			t.Schedule = e.Schedule
-		}
+		t.Snapshot, t.Exclusion, t.Schedule = c.OnDemandSnapshot, c.ExcludeSnapshots, o.ExtensionSchedule()
 		if g := c.CollectBackups; g != nil {
 			t.Schedule = g.Schedule
 		}

@@ -22,7 +22,7 @@ import (
 // Observed is what a look at a task found. Nobody may change anything in it: most is the cache's.
 type Observed struct {
 	Task *task.Task
-	Etcd *druidv1alpha1.Etcd // with its defaults; nil: there is none
+	Etcd *druidv1alpha1.Etcd // with its defaults; nil: there is none. Of a standing task as it was applied
 	Pods []corev1.Pod        // of its members; only looked for where work is begun
 	// Others are the tasks of the same Etcd, of both resources, that have neither ended nor are being deleted.
 	Others  []*task.Task
@@ -82,6 +82,7 @@ func (r *Reconciler) observe(ctx context.Context, t *task.Task, from client.Read
 		return nil, err
 	}
 	if row.Standing != nil {
+		o.Etcd = o.Etcd.AsApplied() // what is refused, or nobody asked for, is not carried out by a task either
 		cluster, err := r.cluster.UID(ctx)
 		if err != nil {
 			return nil, err

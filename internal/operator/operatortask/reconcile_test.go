@@ -228,6 +228,47 @@ func TestTheCredentialsOfARoleAreLookedForUntilARunHadThem(t *testing.T) {
 	says("the last run succeeded")
 }
 
+// The specification of an Etcd that sleeps was changed, which is refused, or nobody asked for.
+func TestTasksOfASleepGoByWhatWasApplied(t *testing.T) {
+	for _, c := range []struct {
+		of           druidv1alpha1.TaskType
+		want, secret string
+	}{
+		{of: druidv1alpha1.TaskExtendFullSnapshotImmutability, want: "--retention-period=96h0m0s", secret: "extender"},
+		{of: druidv1alpha1.TaskCollectBackups, want: "--store-container=bucket", secret: "collector"},
+	} {
+		x := written(false)
+		x.Spec.Type, x.Spec.Config = c.of, nil
+		e := newEtcd(asleep)
+		e.SetDefaults()
+		was := e.Spec.Backup.Store.DeepCopy()
+		was.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionObject, RetentionPeriod: &metav1.Duration{Duration: 96 * time.Hour}}
+		was.Roles = &druidv1alpha1.StoreRoles{ExtenderSecretRef: &corev1.SecretReference{Name: "extender"}, CollectorSecretRef: &corev1.SecretReference{Name: "collector"}}
+		e.Status.Hibernation = &druidv1alpha1.HibernationStatus{EtcdUID: e.UID, Applied: &druidv1alpha1.AppliedBackup{Store: was, FullSnapshotSchedule: ptr("0 2 * * *")}}
+		e.Spec.Backup.FullSnapshotSchedule, e.Spec.Backup.Store = ptr("0 0 1 * *"), nil
+		w := newWorld(t, e, x, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "cluster-uid"}})
+		look, _, stop := w.operator(t, druidv1alpha1.KindEtcdOperatorTask)
+		look()
+		stop()
+		var cron batchv1.CronJob
+		if err := w.objects.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "now"}, &cron); err != nil {
+			t.Errorf("%s: %v; %+v", c.of, err, w.task(t).Status)
+			continue
+		}
+		pod := cron.Spec.JobTemplate.Spec.Template.Spec
+		mounted := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == c.secret })
+		if run := pod.Containers[0].Args; !slices.Contains(run, c.want) || !mounted {
+			t.Errorf("%s: it runs %q with %+v, want %s and the Secret %s", c.of, run, pod.Volumes, c.want, c.secret)
+		}
+		if c.of == druidv1alpha1.TaskExtendFullSnapshotImmutability && cron.Spec.Schedule != "0 2 * * *" {
+			t.Errorf("it runs at %s, want as was applied", cron.Spec.Schedule)
+		}
+		if says := w.task(t).Status.LastOperation.Reason; !strings.Contains(says, "the Secret "+c.secret) {
+			t.Errorf("%s: it looks for other credentials: %s", c.of, says)
+		}
+	}
+}
+
 // excluding is a task that a Job does.
 func excluding() *druidv1alpha1.EtcdOperatorTask {
 	x := written(false)

@@ -15,6 +15,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/operatortask/task"
 )
 
@@ -24,7 +25,7 @@ func Type() task.Type {
 		Name: druidv1alpha1.TaskExtendFullSnapshotImmutability,
 		Step: "Extension",
 		Checks: []task.Check{
-			task.HasStore, task.Hibernated, {Code: "ERR_SCHEDULE", Fails: unreadable},
+			task.HasStore, task.Hibernated, {Code: "ERR_SCHEDULE", Fails: unreadable}, {Code: "ERR_SCHEDULE", Fails: tooRare},
 		},
 		Standing: &task.Standing{
 			Component: druidv1alpha1.ComponentExtensionJob, Secret: (*druidv1alpha1.Etcd).ExtenderSecret,
@@ -64,6 +65,33 @@ func unreadable(t *task.Task, _ *druidv1alpha1.Etcd) string {
 	return task.Unreadable(t, "spec.config.extendFullSnapshotImmutability.schedule")
 }
 
+// tooRare says why the schedule that a task names cannot keep anything locked, as far as it is known for how long locks last. That
+// of an Etcd is looked at with its specification, and BackupsProtected tells of it.
+func tooRare(t *task.Task, e *druidv1alpha1.Etcd) string {
+	period := lasts(e)
+	if t.Schedule == nil || period == 0 {
+		return ""
+	}
+	if why := health.RunsTooRarely(e, *t.Schedule, period); why != "" {
+		return fmt.Sprintf("spec.config.extendFullSnapshotImmutability.schedule cannot keep anything locked: %s; make another task that runs more often, or without a schedule", why)
+	}
+	return ""
+}
+
+// lasts is for how long a run locks; 0: not known, as only the bucket says.
+func lasts(e *druidv1alpha1.Etcd) time.Duration {
+	if i := e.Spec.Backup.Store.Immutability; i != nil && i.RetentionPeriod != nil {
+		return i.RetentionPeriod.Duration
+	}
+	if p := given(e); p > 0 {
+		return p
+	}
+	if b := e.Status.Backup; b != nil && b.RetentionPeriod != nil {
+		return b.RetentionPeriod.Duration
+	}
+	return 0
+}
+
 func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	when, err := schedule(t, p.Etcd)
 	if err != nil {
@@ -75,11 +103,11 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	return desired.ExtensionCronJob(in), nil
 }
 
-// recorded is the final full of an Etcd that sleeps, which is kept whatever is newer: whoever may write can make a backup that
-// is. Members that were woken up make newer ones themselves.
+// recorded is the final full of an Etcd that sleeps, or that wakes up and has not taken a new one, which is kept whatever is
+// newer: whoever may write can make a backup that is.
 func recorded(e *druidv1alpha1.Etcd) (name, digest string) {
 	h := e.Status.Hibernation
-	if h == nil || h.EtcdUID != e.UID || h.AwakeSince != nil || h.FinalSnapshot == nil {
+	if h == nil || h.EtcdUID != e.UID || h.NewFull != "" || h.FinalSnapshot == nil {
 		return "", ""
 	}
 	if n, err := snapshot.ParseName(h.FinalSnapshot.Name); err != nil || n.Kind != snapshot.Full {
@@ -97,8 +125,8 @@ func given(e *druidv1alpha1.Etcd) time.Duration {
 	return h.FinalSnapshot.RetentionPeriod.Duration
 }
 
-// releases: members make backups again, and what was held for the time of sleep is to be released when a newer one is there.
+// releases: members have made a new backup, and what was held for the time of sleep is to be released.
 func releases(e *druidv1alpha1.Etcd) bool {
 	h := e.Status.Hibernation
-	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.FinalSnapshot != nil && h.FinalSnapshot.Held
+	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.NewFull != "" && h.FinalSnapshot != nil && h.FinalSnapshot.Held
 }

@@ -1,12 +1,14 @@
 package extension
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/operatortask/task"
 )
 
 func TestHoldsAreReleasedAfterWakingUp(t *testing.T) {
@@ -17,17 +19,59 @@ func TestHoldsAreReleasedAfterWakingUp(t *testing.T) {
 		want     bool
 	}{
 		"asleep":                   {0, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}}, false},
-		"awake":                    {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke}, true},
+		"awake":                    {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke, NewFull: "Full-2"}, true},
+		"no member took a full":    {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke}, false},
 		"about to wake up":         {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}}, false},
-		"asleep again":             {0, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke}, false},
-		"awake, and it was locked": {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{}, AwakeSince: &woke}, false},
-		"awake, without a final":   {3, &druidv1alpha1.HibernationStatus{AwakeSince: &woke}, false},
+		"asleep again":             {0, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke, NewFull: "Full-2"}, false},
+		"awake, and it was locked": {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{}, AwakeSince: &woke, NewFull: "Full-2"}, false},
+		"awake, without a final":   {3, &druidv1alpha1.HibernationStatus{AwakeSince: &woke, NewFull: "Full-2"}, false},
 		"never asleep":             {3, nil, false},
 	} {
 		e := &druidv1alpha1.Etcd{}
 		e.Spec.Replicas, e.Status.Hibernation = c.replicas, c.status
 		if got := releases(e); got != c.want {
 			t.Errorf("%s: %t, want %t", phrase, got, c.want)
+		}
+	}
+}
+
+// Locks that last four days are prolonged every other day, and not once per year.
+func TestAScheduleThatCannotKeepAnythingLockedIsRefused(t *testing.T) {
+	four := &metav1.Duration{Duration: 96 * time.Hour}
+	object := func(e *druidv1alpha1.Etcd) {
+		e.Spec.Backup.Store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionObject, RetentionPeriod: four}
+	}
+	final := func(e *druidv1alpha1.Etcd) {
+		e.Status.Hibernation = &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{RetentionPeriod: four}}
+	}
+	survey := func(e *druidv1alpha1.Etcd) {
+		e.Status.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{RetentionPeriod: four}}
+	}
+	for phrase, c := range map[string]struct {
+		schedule string
+		known    func(*druidv1alpha1.Etcd)
+		refused  bool
+	}{
+		"the specification says, every other day": {"0 0 */2 * *", object, false},
+		"the specification says, once per year":   {"@yearly", object, true},
+		"the final full tells":                    {"@yearly", final, true},
+		"a look through the bucket tells":         {"@yearly", survey, true},
+		"three days and a bit":                    {"@every 95h", object, false},
+		"four days to the minute":                 {"@every 96h", object, true},
+		"only the bucket knows":                   {"@yearly", func(*druidv1alpha1.Etcd) {}, false}, // HibernationBackupProtected tells
+	} {
+		e := &druidv1alpha1.Etcd{}
+		e.Spec.Backup.Store = &druidv1alpha1.StoreSpec{}
+		c.known(e)
+		why := ""
+		for _, check := range Type().Checks[2:] { // those about schedules
+			why += check.Fails(&task.Task{Schedule: &c.schedule}, e)
+		}
+		if (why != "") != c.refused || c.refused && (!strings.Contains(why, "a lock ends 96h0m0s after a run") || !strings.Contains(why, c.schedule)) {
+			t.Errorf("%s: %q, want refused %t", phrase, why, c.refused)
+		}
+		if why := tooRare(&task.Task{}, e); why != "" {
+			t.Errorf("%s: refused without a schedule: %s", phrase, why)
 		}
 	}
 }
@@ -50,7 +94,8 @@ func TestTheRecordedFullIsKeptWhileTheClusterSleeps(t *testing.T) {
 			h.FinalSnapshot.LookedAt, h.FinalSnapshot.Newer = &told, "Full-2"
 		}), name},
 		"found damaged":           {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Damaged = "a hole" }), name},
-		"awake":                   {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = &woke }), ""},
+		"waking up":               {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = &woke }), name},
+		"awake, with a new full":  {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince, h.NewFull = &woke, "Full-2" }), ""},
 		"without a final one":     {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }), ""},
 		"of another Etcd":         {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "other" }), ""},
 		"named as no full can be": {sleeps(func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Name = "--release-holds" }), ""},
