@@ -38,6 +38,7 @@ var permissions = map[Who][]string{
 	Reader:    {"storage.objects.get", "storage.objects.list", "storage.buckets.get"},
 	Collector: {"storage.objects.get", "storage.objects.list", "storage.objects.delete", "storage.buckets.get"},
 	Extender:  {"storage.objects.get", "storage.objects.list", "storage.objects.update", "storage.objects.setRetention", "storage.buckets.get"},
+	Excluder:  {"storage.objects.get", "storage.objects.list", "storage.objects.update", "storage.buckets.get"},
 	Stranger:  {"storage.buckets.list"},
 	Impostor:  {}, // an account that was deleted
 }

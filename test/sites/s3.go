@@ -95,6 +95,8 @@ func policyOf(bucket string, who Who) string {
 		return policies.S3(policies.Collector, bucket, Prefix)
 	case Extender:
 		return policies.S3(policies.Extender, bucket, Prefix)
+	case Excluder:
+		return policies.S3(policies.Excluder, bucket, Prefix)
 	case Stranger:
 		return policies.S3(policies.Reader, "another-"+bucket, "")
 	}
@@ -205,7 +207,7 @@ func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var statements []string
-	for _, role := range []Who{Writer, Reader, Collector, Extender, Stranger} {
+	for _, role := range []Who{Writer, Reader, Collector, Extender, Excluder, Stranger} {
 		name := fmt.Sprintf("role%d", role)
 		if _, known := c.users[role]; !known {
 			keys, err := c.server.NewUser(ctx, name)

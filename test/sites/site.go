@@ -66,6 +66,7 @@ const (
 	Reader               // may read
 	Collector            // may read and delete
 	Extender             // may read and prolong locks; Swift, OSS and directories have none
+	Excluder             // may read and tag; Swift, OSS and directories have none
 	Stranger             // is known and may do nothing here; Swift, OSS and directories have none
 	Impostor             // has the owner's name and not the secret
 	Nobody               // is not known

@@ -7,18 +7,20 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 )
 
-// AzureContainer is a container in the hands of whoever has the key of the account or a SAS.
+// AzureContainer is a container in the hands of whoever has the key of the account, a SAS or a token.
 type AzureContainer struct {
 	Endpoint string // of the account
 	CA       *CA
 	Key      string // of the account AzuriteAccount; empty: SAS
 	SAS      string // a query without its question mark
+	Identity azcore.TokenCredential
 	Name     string
 }
 
@@ -29,6 +31,9 @@ func (a AzureContainer) Client() (*container.Client, error) {
 		Retry:     azpolicy.RetryOptions{MaxRetries: -1},
 	}}
 	url := a.Endpoint + "/" + a.Name
+	if a.Identity != nil {
+		return container.NewClient(url, a.Identity, options)
+	}
 	if a.Key == "" {
 		return container.NewClientWithNoCredential(url+"?"+a.SAS, options)
 	}
