@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,8 +51,11 @@ const (
 	lifted   consequence = "lifted"   // done: who does it may lift such locks; the next listing tells that they ended, or end soon
 )
 
-// Who may, by the permissions that docs/operations/permissions.md gives to each.
-func mayWrite(who sites.Who) bool  { return who == sites.Owner || who == sites.Writer }
+// Who may, by the permissions that docs/operations/permissions.md gives to each. Where nothing is prolonged in place an extender
+// makes copies.
+func mayWrite(site string, k sites.Kind, who sites.Who) bool {
+	return who == sites.Owner || who == sites.Writer || who == sites.Extender && site == "Azure" && k.Whole
+}
 func mayDelete(who sites.Who) bool { return who == sites.Owner || who == sites.Collector }
 
 // inBounds: where rights end at a prefix. A SAS of Azure is for an account, a container or one blob (one of a directory takes
@@ -65,8 +70,8 @@ var attacks = []attack{
 		do: func(a attacker, v stores.RawVersion) error {
 			return a.raw.Overwrite(a.t.Context(), v.Key, []byte("pay"))
 		},
-		must: func(_ string, k sites.Kind, who sites.Who) consequence {
-			if k.Whole || !mayWrite(who) {
+		must: func(site string, k sites.Kind, who sites.Who) consequence {
+			if k.Whole || !mayWrite(site, k, who) {
 				return denied
 			}
 			return "versions"
@@ -93,15 +98,15 @@ var attacks = []attack{
 			_, err := a.raw.Read(a.t.Context(), v)
 			return err
 		},
-		must: elsewhere(func(sites.Who) consequence { return harmless }),
+		must: elsewhere(func(string, sites.Kind, sites.Who) consequence { return harmless }),
 	},
 	{
 		name: "write below another prefix", on: anotherPrefix,
 		do: func(a attacker, v stores.RawVersion) error {
-			return a.raw.Overwrite(a.t.Context(), v.Key+"-pay", []byte("pay"))
+			return a.raw.Overwrite(a.t.Context(), fmt.Sprintf("%s-pay-%d", v.Key, a.who), []byte("pay"))
 		},
-		must: elsewhere(func(who sites.Who) consequence {
-			if mayWrite(who) {
+		must: elsewhere(func(site string, k sites.Kind, who sites.Who) consequence {
+			if mayWrite(site, k, who) {
 				return harmless
 			}
 			return denied
@@ -110,12 +115,12 @@ var attacks = []attack{
 	{
 		name: "delete by name below another prefix", on: anotherPrefix,
 		do:   func(a attacker, v stores.RawVersion) error { return a.raw.Hide(a.t.Context(), v.Key) },
-		must: elsewhere(func(sites.Who) consequence { return denied }),
+		must: elsewhere(func(string, sites.Kind, sites.Who) consequence { return denied }),
 	},
 	{
 		name: "delete the version below another prefix", on: anotherPrefix,
 		do:   func(a attacker, v stores.RawVersion) error { return a.raw.Delete(a.t.Context(), v) },
-		must: elsewhere(func(sites.Who) consequence { return denied }),
+		must: elsewhere(func(string, sites.Kind, sites.Who) consequence { return denied }),
 	},
 	{
 		name: "weaken the mode of the lock", on: eachObject,
@@ -149,6 +154,19 @@ var attacks = []attack{
 		twin: map[string]sites.Kind{"MinIO": sites.Lockable, "Ceph": sites.Lockable, "Azure": sites.Level, "GCS": sites.LoosePolicy},
 	},
 	{
+		name: "delete the container with all that is in it", on: wholeBucket,
+		do: func(a attacker, _ stores.RawVersion) error {
+			return a.site.(sites.Remover).Remove(a.t.Context(), a.bucket, a.who)
+		},
+		must: func(site string, _ sites.Kind, _ sites.Who) consequence {
+			if site != "Azure" {
+				return untried // others delete none that is not empty
+			}
+			return denied
+		},
+		twin: map[string]sites.Kind{"Azure": sites.Plain},
+	},
+	{
 		name: "take the lock of the bucket off", on: wholeBucket,
 		do: func(a attacker, _ stores.RawVersion) error {
 			return a.site.(sites.Unlocker).Unlock(a.t.Context(), a.bucket, a.who)
@@ -170,15 +188,15 @@ var attacks = []attack{
 
 // elsewhere is the consequence of what is done below another prefix, by those who have no business there: refused for want of
 // rights where rights can end at a prefix. Where they cannot, the locks there are what keeps backups from the others.
-func elsewhere(open func(who sites.Who) consequence) func(string, sites.Kind, sites.Who) consequence {
-	return func(site string, _ sites.Kind, who sites.Who) consequence {
+func elsewhere(open func(string, sites.Kind, sites.Who) consequence) func(string, sites.Kind, sites.Who) consequence {
+	return func(site string, k sites.Kind, who sites.Who) consequence {
 		switch {
 		case who == sites.Owner:
 			return untried // whose the bucket is
 		case inBounds(site):
 			return denied
 		}
-		return open(who)
+		return open(site, k, who)
 	}
 }
 
@@ -187,10 +205,10 @@ func roles(s sites.Site) []sites.Who {
 	if s.Name() == "OSS" {
 		return []sites.Who{sites.Owner}
 	}
-	return []sites.Who{sites.Writer, sites.Extender, sites.Collector, sites.Owner}
+	return []sites.Who{sites.Writer, sites.Extender, sites.Excluder, sites.Collector, sites.Owner}
 }
 
-var named = map[sites.Who]string{sites.Writer: "the writer", sites.Extender: "the extender", sites.Collector: "the collector", sites.Owner: "the owner"}
+var named = map[sites.Who]string{sites.Writer: "the writer", sites.Extender: "the extender", sites.Excluder: "the excluder", sites.Collector: "the collector", sites.Owner: "the owner"}
 
 // another is the key of what is another cluster's.
 const another = "ns--uid/another/v2/Full-00000000-00000100-1700000000.gz"
@@ -203,8 +221,7 @@ func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T
 	w.useLocal(t.TempDir())
 	last := w.backup(100)
 	origin := w.place
-	for _, name := range sites.Names() {
-		s := fleet.Get(t, name)
+	for name, s := range attacked(t) {
 		for _, kind := range s.Kinds() {
 			if !kind.Locks {
 				continue
@@ -235,6 +252,19 @@ func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T
 			})
 		}
 	}
+}
+
+// attacked are all sites by their names, that of Azure twice: once with SAS, once with identities that have roles.
+func attacked(t *testing.T) map[string]sites.Site {
+	t.Helper()
+	all := map[string]sites.Site{}
+	for _, name := range sites.Names() {
+		all[name] = fleet.Get(t, name)
+		if byName, can := sites.ByIdentity(all[name]); can {
+			all[name+" by identity"] = byName
+		}
+	}
+	return all
 }
 
 // attacked has everybody make an attack, and holds the next listing against the one before, which was told.
@@ -347,6 +377,8 @@ func TestTheSameAttacksSucceedWhereNothingProtects(t *testing.T) {
 					}
 				}
 				switch {
+				case strings.HasPrefix(a.name, "delete the container"):
+					on.fails(5, "list")
 				case a.on == wholeBucket:
 					by.put("later", []byte("without a lock"))
 					by.destroy("later", true)

@@ -37,7 +37,7 @@ var permissions = map[Who][]string{
 	Writer:    {"storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.buckets.get"},
 	Reader:    {"storage.objects.get", "storage.objects.list", "storage.buckets.get"},
 	Collector: {"storage.objects.get", "storage.objects.list", "storage.objects.delete", "storage.buckets.get"},
-	Extender:  {"storage.objects.get", "storage.objects.list", "storage.objects.update", "storage.objects.setRetention", "storage.buckets.get"},
+	Extender:  {"storage.objects.get", "storage.objects.list", "storage.objects.update", "storage.buckets.get"},
 	Excluder:  {"storage.objects.get", "storage.objects.list", "storage.objects.update", "storage.buckets.get"},
 	Stranger:  {"storage.buckets.list"},
 	Impostor:  {}, // an account that was deleted
