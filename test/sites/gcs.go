@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +43,9 @@ var permissions = map[Who][]string{
 	Stranger:  {"storage.buckets.list"},
 	Impostor:  {}, // an account that was deleted
 }
+
+// GooglePermissions are what the documentation recommends for a role.
+func GooglePermissions(who Who) []string { return slices.Clone(permissions[who]) }
 
 func startGCS(ctx context.Context, f *Fleet) (Site, error) {
 	server, err := stores.StartGCS(ctx, stores.GCSOptions{Host: f.Host})
