@@ -249,6 +249,61 @@ func TestASleepingBackupOutlivesLocksOfSeconds(t *testing.T) {
 	}
 }
 
+// TestASleepingBackupOfWhichEachObjectIsLockedOutlivesItsLocks is the life of a backup with retentionType object: in a bucket that locks
+// nothing by itself a sidecar's program locks each object for a minute, and an extender keeps them when nobody writes any more. A twin in
+// another bucket, written alike, can be deleted when its minute is over.
+func TestASleepingBackupOfWhichEachObjectIsLockedOutlivesItsLocks(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string][]sites.Kind{
+		"MinIO": {sites.ObjectCompliance, sites.ObjectGovernance}, "Ceph": {sites.ObjectCompliance},
+	} {
+		for _, kind := range kinds {
+			t.Run(name+", "+kind.Name, func(t *testing.T) {
+				t.Parallel()
+				s := fleet.Get(t, name)
+				writer := sites.Locker
+				if name == "Ceph" {
+					writer = sites.Owner // he reads nothing there that others wrote, as which the test looks
+				}
+				w, twin := newWorld(t, 151, 40), fleet.Bucket(t, s, kind)
+				bucket := w.useBucket(s, kind, writer)
+				flags := lockEach(kind, time.Minute)
+				last := w.backup(40, flags...)
+				written := time.Now()
+				for _, snap := range slices.Concat(w.list().all("Full"), w.list().all("Incr")) {
+					if p := snap.Protection; p == nil || p.Mode != kind.Each || p.Until.After(written.Add(61*time.Second)) {
+						t.Errorf("%s is not shown as locked for a minute: %+v", snap.Name, p)
+					}
+				}
+				inSite(t, s, "", twin, writer).copyFrom(w.place).succeeds("copy", flags...)
+
+				extender := inSite(t, s, "", bucket, sites.Extender)
+				if name == "Ceph" {
+					extender = inSite(t, s, "", bucket, sites.Owner) // objects are of who wrote them
+				}
+				r := extender.extends("--retention-period=10m")
+				if left := time.Until(r.Protection.Until); left < 8*time.Minute || left > 11*time.Minute || r.Protection.Mode != kind.Each || r.End != last {
+					t.Fatalf("%+v", r)
+				}
+				raw, twinRaw, full := rawOf(t, s, bucket), rawOf(t, s, twin), r.base()
+				if err := deletes(t, twinRaw, full); err == nil {
+					t.Fatal("the twin can be deleted at once, so nothing locked it")
+				}
+				eventually(t, "the twin can be deleted", nil, func() string { return full }, func() bool { return deletes(t, twinRaw, full) == nil })
+				if err := deletes(t, raw, full); err == nil {
+					t.Error("the full could be deleted")
+				}
+				dir, err := w.restore()
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.check(dir, last)
+				w.boots(dir, last)
+			})
+		}
+	}
+}
+
 // forgery is a full with other values and what etcd appends to a database, packed.
 func forgery(t *testing.T, genuine []byte) []byte {
 	t.Helper()
