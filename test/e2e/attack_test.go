@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -63,7 +64,10 @@ func mayDelete(who sites.Who) bool { return who == sites.Owner || who == sites.C
 
 // inBounds: where rights end at a prefix. A SAS of Azure is for an account, a container or one blob (one of a directory takes
 // a hierarchical namespace), and the fake of OSS knows one access key, which may do everything.
-func inBounds(site string) bool { return site == "MinIO" || site == "Ceph" || site == "GCS" }
+func inBounds(site string) bool { return ofS3(site) || site == "GCS" }
+
+// ofS3: what speaks S3. Real accounts are of AWS.
+func ofS3(site string) bool { return site == "MinIO" || site == "Ceph" || site == "AWS" }
 
 // attacks are all: to overwrite, hide and destroy what is there; to reach what is another's; to take locks off. What takes
 // locks off where they are loose comes last.
@@ -148,7 +152,7 @@ var attacks = []attack{
 			case k == sites.Governance || k == sites.LevelLocked || k == sites.ObjectGovernance:
 				// Azure knows one right to set policies of versions, whether that prolongs or, while they are not locked,
 				// shortens; MinIO asks for no other one in governance mode.
-				if who == sites.Owner || who == sites.Extender || who == sites.Locker {
+				if who == sites.Owner || site != "AWS" && (who == sites.Extender || who == sites.Locker) {
 					return lifted
 				}
 			}
@@ -205,7 +209,7 @@ var attacks = []attack{
 			switch {
 			case who != sites.Owner:
 				return denied
-			case site == "MinIO" || site == "Ceph" || k == sites.LevelLocked:
+			case ofS3(site) || k == sites.LevelLocked:
 				return harmless // the locks of versions stay, only what comes gets none
 			case k.Loose:
 				return lifted
@@ -221,7 +225,7 @@ const beyondCaps = 100 * 24 * time.Hour
 
 // capped is the consequence of a lock that would last for longer than a role may set, and cost until then.
 func capped(site string, _ sites.Kind, who sites.Who) consequence {
-	if who == sites.Owner || site != "MinIO" && site != "Ceph" {
+	if who == sites.Owner || !ofS3(site) {
 		return untried // there is no cap
 	}
 	return denied
@@ -258,7 +262,11 @@ func roles(s sites.Site, k sites.Kind) []sites.Who {
 	if k.Each != "" {
 		writer = sites.Locker
 	}
-	return []sites.Who{writer, sites.Extender, sites.Excluder, sites.Collector, sites.Owner}
+	all := []sites.Who{writer, sites.Extender, sites.Excluder, sites.Collector, sites.Owner}
+	if real, is := s.(*realSite); is {
+		all = slices.DeleteFunc(all, func(who sites.Who) bool { _, given := real.ways[who]; return !given })
+	}
+	return all
 }
 
 var named = map[sites.Who]string{sites.Writer: "the writer", sites.Locker: "the writer who locks", sites.Extender: "the extender", sites.Excluder: "the excluder", sites.Collector: "the collector", sites.Owner: "the owner"}
@@ -267,12 +275,16 @@ var named = map[sites.Who]string{sites.Writer: "the writer", sites.Locker: "the 
 const another = "ns--uid/another/v2/Full-00000000-00000100-1700000000.gz"
 
 // TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads makes every attack on every object, as each role, in every
-// kind of bucket that locks.
+// kind of bucket that locks. With PROVIDERS in the environment real accounts are attacked instead, see realSiteOf.
 func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 131, 60)
 	w.useLocal(t.TempDir())
 	last := w.backup(100)
+	if os.Getenv("PROVIDERS") != "" {
+		w.attackAccounts(t, last)
+		return
+	}
 	origin := w.place
 	for name, s := range attacked(t) {
 		kinds := s.Kinds()
@@ -294,30 +306,37 @@ func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T
 				if kind.Each != "" && name != "Ceph" { // whose owner cannot read what others wrote
 					on.place = inSite(t, s, "", bucket, sites.Locker)
 				}
-				on.copyFrom(origin).succeeds("copy", lockEach(kind, 24*time.Hour)...)
-				owner := handsOn(t, s, bucket, sites.Owner)
-				ours := owner.versions("")
-				owner.put(another, []byte("another cluster's"))
-				if kind.Each != "" {
-					owner.must(owner.raw.(stores.Locker).Prolong(t.Context(), owner.versions(another)[0], time.Now().Add(24*time.Hour)))
-				}
-				before := owner.versions("")
-				on.place = inSite(t, s, "", bucket, roles(s, kind)[0]) // as a member restores
-				for _, who := range roles(s, kind) {
-					for _, v := range ours {
-						if _, err := handsOn(t, s, bucket, who).raw.Read(t.Context(), v); err != nil {
-							t.Fatalf("%s reads nothing, so what is refused to him proves nothing: %v", named[who], err)
-						}
-					}
-				}
-				told := on.list()
-				for _, a := range attacks {
-					told = on.attacked(s, bucket, kind, a, ours, told)
-				}
-				on.unharmed(s, bucket, kind, before, last)
+				on.attackedByAll(origin, s, bucket, kind, last)
 			})
 		}
 	}
+}
+
+// attackedByAll copies a backup into a bucket, makes every attack on it as everybody, and looks what is left.
+func (w *world) attackedByAll(origin place, s sites.Site, bucket string, kind sites.Kind, last int64) {
+	t, on := w.t, *w
+	t.Helper()
+	on.copyFrom(origin).succeeds("copy", lockEach(kind, 24*time.Hour)...)
+	owner := handsOn(t, s, bucket, sites.Owner)
+	ours := owner.versions("")
+	owner.put(another, []byte("another cluster's"))
+	if kind.Each != "" {
+		owner.must(owner.raw.(stores.Locker).Prolong(t.Context(), owner.versions(another)[0], time.Now().Add(24*time.Hour)))
+	}
+	before := owner.versions("")
+	on.place = inSite(t, s, "", bucket, roles(s, kind)[0]) // as a member restores
+	for _, who := range roles(s, kind) {
+		for _, v := range ours {
+			if _, err := handsOn(t, s, bucket, who).raw.Read(t.Context(), v); err != nil {
+				t.Fatalf("%s reads nothing, so what is refused to him proves nothing: %v", named[who], err)
+			}
+		}
+	}
+	told := on.list()
+	for _, a := range attacks {
+		told = on.attacked(s, bucket, kind, a, ours, told)
+	}
+	on.unharmed(s, bucket, kind, before, last)
 }
 
 // attacked are all sites by their names, that of Azure twice: once with SAS, once with identities that have roles.

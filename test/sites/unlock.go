@@ -24,22 +24,14 @@ func (a *azure) Remove(ctx context.Context, bucket string, who Who) error {
 	if err != nil {
 		return err
 	}
-	return removeContainer(ctx, stores.AzureContainer{Endpoint: a.server.Endpoint, CA: a.server.CA, Key: key, SAS: signature, Name: bucket})
+	return stores.AzureContainer{Endpoint: a.server.Endpoint, CA: a.server.CA, Key: key, SAS: signature, Name: bucket}.Remove(ctx)
 }
 
 func (b byIdentity) Remove(ctx context.Context, bucket string, who Who) error {
 	if who == Owner {
 		return b.azure.Remove(ctx, bucket, who)
 	}
-	return removeContainer(ctx, stores.AzureContainer{Endpoint: b.server.Endpoint, CA: b.server.CA, Identity: azworm.TokenOf(identity(who, b.kind(bucket))), Name: bucket})
-}
-
-func removeContainer(ctx context.Context, c stores.AzureContainer) error {
-	client, err := c.Client()
-	if err == nil {
-		_, err = client.Delete(ctx, nil)
-	}
-	return err
+	return stores.AzureContainer{Endpoint: b.server.Endpoint, CA: b.server.CA, Identity: azworm.TokenOf(identity(who, b.kind(bucket))), Name: bucket}.Remove(ctx)
 }
 
 func (m *minIO) Unlock(ctx context.Context, bucket string, who Who) error {

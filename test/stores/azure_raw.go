@@ -2,6 +2,7 @@ package stores
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -17,8 +18,9 @@ import (
 // AzureContainer is a container in the hands of whoever has the key of the account, a SAS or a token.
 type AzureContainer struct {
 	Endpoint string // of the account
-	CA       *CA
-	Key      string // of the account AzuriteAccount; empty: SAS
+	CA       *CA    // nil: the system's authorities
+	Account  string // empty: AzuriteAccount
+	Key      string // of the account; empty: SAS
 	SAS      string // a query without its question mark
 	Identity azcore.TokenCredential
 	Name     string
@@ -26,8 +28,12 @@ type AzureContainer struct {
 
 // Client is the SDK's own. It never repeats.
 func (a AzureContainer) Client() (*container.Client, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if a.CA != nil {
+		transport.TLSClientConfig = a.CA.ClientTLS()
+	}
 	options := &container.ClientOptions{ClientOptions: azpolicy.ClientOptions{
-		Transport: &http.Client{Transport: &http.Transport{TLSClientConfig: a.CA.ClientTLS(), DisableKeepAlives: true}},
+		Transport: &http.Client{Transport: transport},
 		Retry:     azpolicy.RetryOptions{MaxRetries: -1},
 	}}
 	url := a.Endpoint + "/" + a.Name
@@ -37,11 +43,20 @@ func (a AzureContainer) Client() (*container.Client, error) {
 	if a.Key == "" {
 		return container.NewClientWithNoCredential(url+"?"+a.SAS, options)
 	}
-	cred, err := container.NewSharedKeyCredential(AzuriteAccount, a.Key)
+	cred, err := container.NewSharedKeyCredential(cmp.Or(a.Account, AzuriteAccount), a.Key)
 	if err != nil {
 		return nil, err
 	}
 	return container.NewClientWithSharedKeyCredential(url, cred, options)
+}
+
+// Remove deletes the container with all that is in it.
+func (a AzureContainer) Remove(ctx context.Context) error {
+	c, err := a.Client()
+	if err == nil {
+		_, err = c.Delete(ctx, nil)
+	}
+	return err
 }
 
 // Raw is the container in these hands.
