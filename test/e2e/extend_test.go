@@ -250,10 +250,11 @@ func TestASleepingBackupOutlivesLocksOfSeconds(t *testing.T) {
 }
 
 // TestASleepingBackupOfWhichEachObjectIsLockedOutlivesItsLocks is the life of a backup with retentionType object: in a bucket that locks
-// nothing by itself a sidecar's program locks each object for a minute, and an extender keeps them when nobody writes any more. A twin in
-// another bucket, written alike, can be deleted when its minute is over.
+// nothing by itself a sidecar's program locks each object for two minutes, and an extender keeps them when nobody writes any more. A twin in
+// another bucket, written alike, can be deleted when they are over.
 func TestASleepingBackupOfWhichEachObjectIsLockedOutlivesItsLocks(t *testing.T) {
 	t.Parallel()
+	const lock = 2 * time.Minute // until then all must be laid out and kept locked
 	for name, kinds := range map[string][]sites.Kind{
 		"MinIO": {sites.ObjectCompliance, sites.ObjectGovernance}, "Ceph": {sites.ObjectCompliance},
 	} {
@@ -267,12 +268,12 @@ func TestASleepingBackupOfWhichEachObjectIsLockedOutlivesItsLocks(t *testing.T) 
 				}
 				w, twin := newWorld(t, 151, 40), fleet.Bucket(t, s, kind)
 				bucket := w.useBucket(s, kind, writer)
-				flags := lockEach(kind, time.Minute)
+				flags := lockEach(kind, lock)
 				last := w.backup(40, flags...)
 				written := time.Now()
 				for _, snap := range slices.Concat(w.list().all("Full"), w.list().all("Incr")) {
-					if p := snap.Protection; p == nil || p.Mode != kind.Each || p.Until.After(written.Add(61*time.Second)) {
-						t.Errorf("%s is not shown as locked for a minute: %+v", snap.Name, p)
+					if p := snap.Protection; p == nil || p.Mode != kind.Each || p.Until.After(written.Add(lock+time.Second)) {
+						t.Errorf("%s is not shown as locked for two minutes: %+v", snap.Name, p)
 					}
 				}
 				inSite(t, s, "", twin, writer).copyFrom(w.place).succeeds("copy", flags...)
