@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -143,6 +144,9 @@ proves less than the mode. In a bucket that locks, the byte stays for one period
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w, err := wish.build(cmd.Flags())
+			if err == nil {
+				err = possible(w, from.storeFlags)
+			}
 			if err != nil {
 				return err
 			}
@@ -179,6 +183,22 @@ proves less than the mode. In a bucket that locks, the byte stays for one period
 	flags.BoolVar(&dryRun, "dry-run", false, "say what would be done and stop")
 	flags.BoolVar(&canary, "canary", false, "prove the protection by trying")
 	return cmd
+}
+
+// possible refuses what no bucket of the provider can be, before anything is asked for.
+func possible(w immutability.BucketWish, f storeFlags) error {
+	p, err := open.ParseProvider(f.provider)
+	if err != nil {
+		return nil // told when the bucket is opened
+	}
+	rules, known := immutability.RulesOf(string(p))
+	if !known {
+		return nil
+	}
+	if _, err = w.Complete(rules); err != nil && f.container != "" {
+		err = fmt.Errorf("%s: %w", f.container, err)
+	}
+	return withRemedy(err)
 }
 
 // canary proves what the bucket gives: what was read back is only configuration.
@@ -336,7 +356,7 @@ func bucketTable(w io.Writer, v bucketView) error {
 	if v.After != nil {
 		now = *v.After
 	}
-	rows := [][]string{{"bucket", v.Location}}
+	rows := [][]string{{"bucket", strings.TrimPrefix(v.Location, "bucket ")}}
 	switch {
 	case !now.Exists:
 		rows = append(rows, []string{"exists", "no"})

@@ -6,6 +6,7 @@ import (
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/engine/provisioner"
+	"druid.internal/druid/internal/store/local"
 )
 
 // What is locked stays so for ever, so nobody shall take the plan for the deed.
@@ -26,5 +27,28 @@ func TestAPlanToLockSaysHowItIsDone(t *testing.T) {
 		if err := bucketTable(&out, c.view); err != nil || strings.Contains(out.String(), give) != c.want {
 			t.Errorf("%s: %v, want it to say %q: %v\n%s", phrase, err, give, c.want, out.String())
 		}
+	}
+}
+
+// A directory that shows locks of single files must not look as if they held.
+func TestADirectoryThatIsInspectedSaysThatItsLocksAreAdvisory(t *testing.T) {
+	b, err := local.NewAdmin(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := provisioner.New(b).Inspect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := bucketTable(&out, bucketView{Report: r}); err != nil || !strings.Contains(out.String(), immutability.Advice) {
+		t.Errorf("%v, want it to say %q\n%s", err, immutability.Advice, out.String())
+	}
+}
+
+func TestABucketIsNotCalledABucketTwice(t *testing.T) {
+	var out strings.Builder
+	if err := bucketTable(&out, bucketView{Report: provisioner.Report{Location: "bucket one at https://s3.example"}}); err != nil || strings.Contains(out.String(), "bucket one") && strings.Contains(out.String(), "bucket  bucket") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -39,7 +39,7 @@ func (l lineageView) draw(w io.Writer, width int) error {
 	fmt.Fprintln(w)
 	rows := [][]string{{"", "", "FULL TAKEN (UTC)", "DELTAS", "REVISIONS", "SIZE", "PROTECTED AT LEAST UNTIL"}}
 	for i, g := range groups {
-		rows = append(rows, []string{"", mark(i), g.taken(), fmt.Sprint(g.deltas), g.revisions(), bytesString(g.size), g.protected()})
+		rows = append(rows, []string{"", mark(i), g.taken(), g.counted(), g.revisions(), bytesString(g.size), g.protected()})
 	}
 	if narrow(width) {
 		for i, r := range rows {
@@ -52,7 +52,8 @@ func (l lineageView) draw(w io.Writer, width int) error {
 // group is a chain, or several neighbouring ones where there are many.
 type group struct {
 	fulls       []snapshotView
-	deltas      int
+	deltas      int            // those that are excluded left out
+	excluded    int            // of all
 	snapshots   []snapshotView // all of them that can be used
 	size        int64
 	first, last snapshot.Revision
@@ -77,13 +78,18 @@ func (l lineageView) groups() []group {
 		g := &chains[len(chains)-1]
 		if s.Kind == snapshot.Full {
 			g.fulls = append(g.fulls, s)
-		} else {
+		}
+		g.size += s.Size
+		if s.Excluded { // nothing reaches so far by it
+			g.excluded++
+			continue
+		}
+		if s.Kind != snapshot.Full {
 			g.deltas++
 		}
 		if s.Problem == "" && !s.Excluded {
 			g.snapshots = append(g.snapshots, s)
 		}
-		g.size += s.Size
 		if g.first == 0 {
 			if g.first = s.From; s.Kind == snapshot.Full {
 				g.first = s.To
@@ -102,7 +108,7 @@ func (l lineageView) groups() []group {
 		for _, next := range part[1:] {
 			g.fulls = append(g.fulls, next.fulls...)
 			g.snapshots = append(g.snapshots, next.snapshots...)
-			g.deltas, g.size, g.last = g.deltas+next.deltas, g.size+next.size, max(g.last, next.last)
+			g.deltas, g.excluded, g.size, g.last = g.deltas+next.deltas, g.excluded+next.excluded, g.size+next.size, max(g.last, next.last)
 		}
 		all = append(all, g)
 	}
@@ -119,7 +125,19 @@ func (g group) taken() string {
 	return fmt.Sprintf("%s +%d", minute(g.fulls[0].Created), len(g.fulls)-1)
 }
 
+// counted are the deltas, and how many snapshots restores leave out.
+func (g group) counted() string {
+	if g.excluded == 0 {
+		return fmt.Sprint(g.deltas)
+	}
+	return fmt.Sprintf("%d, %d excluded", g.deltas, g.excluded)
+}
+
+// revisions are those that the group reaches with what is not excluded.
 func (g group) revisions() string {
+	if g.last == 0 {
+		return "-"
+	}
 	if g.first == g.last {
 		return fmt.Sprint(g.last)
 	}

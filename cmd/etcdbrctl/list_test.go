@@ -91,3 +91,28 @@ func TestADigestSaysWhatItCovers(t *testing.T) {
 		}
 	}
 }
+
+// TestAChainReachesAsFarAsWhatIsNotExcluded: its line and what one can restore to say the same.
+func TestAChainReachesAsFarAsWhatIsNotExcluded(t *testing.T) {
+	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	var l timeline.Listing
+	for i, n := range []snapshot.Name{
+		{Kind: snapshot.Full, Last: 204}, {Kind: snapshot.Delta, Start: 205, Last: 856}, {Kind: snapshot.Delta, Start: 857, Last: 871},
+	} {
+		at := start.Add(time.Duration(i) * time.Minute)
+		n.Created, n.Compression = at.Unix(), snapshot.Zstd
+		l.Objects = append(l.Objects, timeline.Object{Ref: timeline.Ref{Key: snapshot.SnapshotKey("p", n)}, Size: 1, Modified: at, Latest: true, Excluded: i == 2})
+	}
+	var out bytes.Buffer
+	if err := newListView("S3 backups", "p", timeline.Build(l), nil).table(&out, 120, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1, 1 excluded", " 204 to 856 "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "204 to 871") {
+		t.Errorf("a chain reaches what is excluded:\n%s", out.String())
+	}
+}

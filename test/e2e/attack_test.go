@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,16 +50,24 @@ const (
 	untried  consequence = ""         // it has no meaning here
 	denied   consequence = "denied"   // the store refuses it
 	harmless consequence = "harmless" // done; the next listing tells the same of snapshots and locks
+	costly   consequence = "costly"   // done: what is added stays and takes room until its lock ends; the next listing tells of something foreign
+	longer   consequence = "longer"   // done: the next listing tells that locks end later; it takes room until then
 	lifted   consequence = "lifted"   // done: who does it may lift such locks; the next listing tells that they ended, or end soon
 )
 
-// Who may, by the permissions that docs/operations/permissions.md gives to each.
-func mayWrite(who sites.Who) bool  { return who == sites.Owner || who == sites.Writer }
+// Who may, by the permissions that docs/operations/permissions.md gives to each. Where nothing is prolonged in place an extender
+// makes copies.
+func mayWrite(site string, k sites.Kind, who sites.Who) bool {
+	return who == sites.Owner || who == sites.Writer || who == sites.Locker || who == sites.Extender && site == "Azure" && k.Whole
+}
 func mayDelete(who sites.Who) bool { return who == sites.Owner || who == sites.Collector }
 
 // inBounds: where rights end at a prefix. A SAS of Azure is for an account, a container or one blob (one of a directory takes
 // a hierarchical namespace), and the fake of OSS knows one access key, which may do everything.
-func inBounds(site string) bool { return site == "MinIO" || site == "Ceph" || site == "GCS" }
+func inBounds(site string) bool { return ofS3(site) || site == "GCS" }
+
+// ofS3: what speaks S3. Real accounts are of AWS.
+func ofS3(site string) bool { return site == "MinIO" || site == "Ceph" || site == "AWS" }
 
 // attacks are all: to overwrite, hide and destroy what is there; to reach what is another's; to take locks off. What takes
 // locks off where they are loose comes last.
@@ -65,8 +77,8 @@ var attacks = []attack{
 		do: func(a attacker, v stores.RawVersion) error {
 			return a.raw.Overwrite(a.t.Context(), v.Key, []byte("pay"))
 		},
-		must: func(_ string, k sites.Kind, who sites.Who) consequence {
-			if k.Whole || !mayWrite(who) {
+		must: func(site string, k sites.Kind, who sites.Who) consequence {
+			if k.Whole || !mayWrite(site, k, who) {
 				return denied
 			}
 			return "versions"
@@ -93,15 +105,15 @@ var attacks = []attack{
 			_, err := a.raw.Read(a.t.Context(), v)
 			return err
 		},
-		must: elsewhere(func(sites.Who) consequence { return harmless }),
+		must: elsewhere(func(string, sites.Kind, sites.Who) consequence { return harmless }),
 	},
 	{
 		name: "write below another prefix", on: anotherPrefix,
 		do: func(a attacker, v stores.RawVersion) error {
-			return a.raw.Overwrite(a.t.Context(), v.Key+"-pay", []byte("pay"))
+			return a.raw.Overwrite(a.t.Context(), fmt.Sprintf("%s-pay-%d", v.Key, a.who), []byte("pay"))
 		},
-		must: elsewhere(func(who sites.Who) consequence {
-			if mayWrite(who) {
+		must: elsewhere(func(site string, k sites.Kind, who sites.Who) consequence {
+			if mayWrite(site, k, who) {
 				return harmless
 			}
 			return denied
@@ -110,12 +122,12 @@ var attacks = []attack{
 	{
 		name: "delete by name below another prefix", on: anotherPrefix,
 		do:   func(a attacker, v stores.RawVersion) error { return a.raw.Hide(a.t.Context(), v.Key) },
-		must: elsewhere(func(sites.Who) consequence { return denied }),
+		must: elsewhere(func(string, sites.Kind, sites.Who) consequence { return denied }),
 	},
 	{
 		name: "delete the version below another prefix", on: anotherPrefix,
 		do:   func(a attacker, v stores.RawVersion) error { return a.raw.Delete(a.t.Context(), v) },
-		must: elsewhere(func(sites.Who) consequence { return denied }),
+		must: elsewhere(func(string, sites.Kind, sites.Who) consequence { return denied }),
 	},
 	{
 		name: "weaken the mode of the lock", on: eachObject,
@@ -137,16 +149,56 @@ var attacks = []attack{
 				return untried // a day is the shortest period that there is
 			case k == sites.LoosePolicy && who == sites.Owner:
 				return lifted
-			case k == sites.Governance || k == sites.LevelLocked:
+			case k == sites.Governance || k == sites.LevelLocked || k == sites.ObjectGovernance:
 				// Azure knows one right to set policies of versions, whether that prolongs or, while they are not locked,
 				// shortens; MinIO asks for no other one in governance mode.
-				if who == sites.Owner || who == sites.Extender {
+				if who == sites.Owner || site != "AWS" && (who == sites.Extender || who == sites.Locker) {
 					return lifted
 				}
 			}
 			return denied
 		},
 		twin: map[string]sites.Kind{"MinIO": sites.Lockable, "Ceph": sites.Lockable, "Azure": sites.Level, "GCS": sites.LoosePolicy},
+	},
+	{
+		name: "lock for longer than the cap", on: eachObject,
+		do: func(a attacker, v stores.RawVersion) error {
+			return a.raw.(stores.Locker).Prolong(a.t.Context(), v, time.Now().Add(beyondCaps))
+		},
+		must: func(site string, k sites.Kind, who sites.Who) consequence {
+			if site == "Ceph" && (who == sites.Extender || who == sites.Locker) {
+				return longer // it knows no cap
+			}
+			return capped(site, k, who)
+		},
+		twin: map[string]sites.Kind{"MinIO": sites.Compliance, "Ceph": sites.Compliance},
+	},
+	{
+		name: "write what is locked for longer than the cap", on: eachObject,
+		do: func(a attacker, v stores.RawVersion) error {
+			return a.raw.(stores.Locker).PutLocked(a.t.Context(), fmt.Sprintf("%s-long-%d", v.Key, a.who), []byte("pay"), time.Now().Add(beyondCaps))
+		},
+		must: func(site string, k sites.Kind, who sites.Who) consequence {
+			// Ceph asks for the right to write alone. MinIO asks for the one to lock as well, and does not tell a policy how long.
+			if site == "Ceph" && mayWrite(site, k, who) && who != sites.Owner || site == "MinIO" && who == sites.Locker {
+				return costly
+			}
+			return capped(site, k, who)
+		},
+		twin: map[string]sites.Kind{"MinIO": sites.Lockable, "Ceph": sites.Lockable},
+	},
+	{
+		name: "delete the container with all that is in it", on: wholeBucket,
+		do: func(a attacker, _ stores.RawVersion) error {
+			return a.site.(sites.Remover).Remove(a.t.Context(), a.bucket, a.who)
+		},
+		must: func(site string, _ sites.Kind, _ sites.Who) consequence {
+			if site != "Azure" {
+				return untried // others delete none that is not empty
+			}
+			return denied
+		},
+		twin: map[string]sites.Kind{"Azure": sites.Plain},
 	},
 	{
 		name: "take the lock of the bucket off", on: wholeBucket,
@@ -157,7 +209,7 @@ var attacks = []attack{
 			switch {
 			case who != sites.Owner:
 				return denied
-			case site == "MinIO" || site == "Ceph" || k == sites.LevelLocked:
+			case ofS3(site) || k == sites.LevelLocked:
 				return harmless // the locks of versions stay, only what comes gets none
 			case k.Loose:
 				return lifted
@@ -168,44 +220,81 @@ var attacks = []attack{
 	},
 }
 
+// beyondCaps is longer than any cap of examples/policies.
+const beyondCaps = 100 * 24 * time.Hour
+
+// capped is the consequence of a lock that would last for longer than a role may set, and cost until then.
+func capped(site string, _ sites.Kind, who sites.Who) consequence {
+	if who == sites.Owner || !ofS3(site) {
+		return untried // there is no cap
+	}
+	return denied
+}
+
+// lockEach are the flags by which whoever writes locks each object, in the kinds of bucket where he is to.
+func lockEach(k sites.Kind, period time.Duration) []string {
+	if k.Each == "" {
+		return nil
+	}
+	return []string{"--object-lock-period=" + period.String(), "--object-lock-mode=" + k.Each}
+}
+
 // elsewhere is the consequence of what is done below another prefix, by those who have no business there: refused for want of
 // rights where rights can end at a prefix. Where they cannot, the locks there are what keeps backups from the others.
-func elsewhere(open func(who sites.Who) consequence) func(string, sites.Kind, sites.Who) consequence {
-	return func(site string, _ sites.Kind, who sites.Who) consequence {
+func elsewhere(open func(string, sites.Kind, sites.Who) consequence) func(string, sites.Kind, sites.Who) consequence {
+	return func(site string, k sites.Kind, who sites.Who) consequence {
 		switch {
 		case who == sites.Owner:
 			return untried // whose the bucket is
 		case inBounds(site):
 			return denied
 		}
-		return open(who)
+		return open(site, k, who)
 	}
 }
 
 // roles are those whose credentials lie in the cluster, and an owner who may do more than those. OSS has him alone.
-func roles(s sites.Site) []sites.Who {
+func roles(s sites.Site, k sites.Kind) []sites.Who {
 	if s.Name() == "OSS" {
 		return []sites.Who{sites.Owner}
 	}
-	return []sites.Who{sites.Writer, sites.Extender, sites.Collector, sites.Owner}
+	writer := sites.Writer
+	if k.Each != "" {
+		writer = sites.Locker
+	}
+	all := []sites.Who{writer, sites.Extender, sites.Excluder, sites.Collector, sites.Owner}
+	if real, is := s.(*realSite); is {
+		all = slices.DeleteFunc(all, func(who sites.Who) bool { _, given := real.ways[who]; return !given })
+	}
+	return all
 }
 
-var named = map[sites.Who]string{sites.Writer: "the writer", sites.Extender: "the extender", sites.Collector: "the collector", sites.Owner: "the owner"}
+var named = map[sites.Who]string{sites.Writer: "the writer", sites.Locker: "the writer who locks", sites.Extender: "the extender", sites.Excluder: "the excluder", sites.Collector: "the collector", sites.Owner: "the owner"}
 
 // another is the key of what is another cluster's.
 const another = "ns--uid/another/v2/Full-00000000-00000100-1700000000.gz"
 
 // TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads makes every attack on every object, as each role, in every
-// kind of bucket that locks.
+// kind of bucket that locks. With PROVIDERS in the environment real accounts are attacked instead, see realSiteOf.
 func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 131, 60)
 	w.useLocal(t.TempDir())
 	last := w.backup(100)
+	if os.Getenv("PROVIDERS") != "" {
+		w.attackAccounts(t, last)
+		return
+	}
 	origin := w.place
-	for _, name := range sites.Names() {
-		s := fleet.Get(t, name)
-		for _, kind := range s.Kinds() {
+	for name, s := range attacked(t) {
+		kinds := s.Kinds()
+		switch name {
+		case "MinIO":
+			kinds = append(kinds, sites.ObjectGovernance, sites.ObjectCompliance)
+		case "Ceph":
+			kinds = append(kinds, sites.ObjectCompliance)
+		}
+		for _, kind := range kinds {
 			if !kind.Locks {
 				continue
 			}
@@ -214,27 +303,53 @@ func TestAttacksOnALockedBackupFailOrChangeNothingThatARestoreReads(t *testing.T
 				on := *w
 				on.t = t
 				bucket := on.useBucket(s, kind, sites.Owner)
-				on.copyFrom(origin).succeeds("copy")
-				owner := handsOn(t, s, bucket, sites.Owner)
-				ours := owner.versions("")
-				owner.put(another, []byte("another cluster's"))
-				before := owner.versions("")
-				on.place = inSite(t, s, "", bucket, sites.Writer) // as a member restores
-				for _, who := range roles(s) {
-					for _, v := range ours {
-						if _, err := handsOn(t, s, bucket, who).raw.Read(t.Context(), v); err != nil {
-							t.Fatalf("%s reads nothing, so what is refused to him proves nothing: %v", named[who], err)
-						}
-					}
+				if kind.Each != "" && name != "Ceph" { // whose owner cannot read what others wrote
+					on.place = inSite(t, s, "", bucket, sites.Locker)
 				}
-				told := on.list()
-				for _, a := range attacks {
-					told = on.attacked(s, bucket, kind, a, ours, told)
-				}
-				on.unharmed(s, bucket, kind, before, last)
+				on.attackedByAll(origin, s, bucket, kind, last)
 			})
 		}
 	}
+}
+
+// attackedByAll copies a backup into a bucket, makes every attack on it as everybody, and looks what is left.
+func (w *world) attackedByAll(origin place, s sites.Site, bucket string, kind sites.Kind, last int64) {
+	t, on := w.t, *w
+	t.Helper()
+	on.copyFrom(origin).succeeds("copy", lockEach(kind, 24*time.Hour)...)
+	owner := handsOn(t, s, bucket, sites.Owner)
+	ours := owner.versions("")
+	owner.put(another, []byte("another cluster's"))
+	if kind.Each != "" {
+		owner.must(owner.raw.(stores.Locker).Prolong(t.Context(), owner.versions(another)[0], time.Now().Add(24*time.Hour)))
+	}
+	before := owner.versions("")
+	on.place = inSite(t, s, "", bucket, roles(s, kind)[0]) // as a member restores
+	for _, who := range roles(s, kind) {
+		for _, v := range ours {
+			if _, err := handsOn(t, s, bucket, who).raw.Read(t.Context(), v); err != nil {
+				t.Fatalf("%s reads nothing, so what is refused to him proves nothing: %v", named[who], err)
+			}
+		}
+	}
+	told := on.list()
+	for _, a := range attacks {
+		told = on.attacked(s, bucket, kind, a, ours, told)
+	}
+	on.unharmed(s, bucket, kind, before, last)
+}
+
+// attacked are all sites by their names, that of Azure twice: once with SAS, once with identities that have roles.
+func attacked(t *testing.T) map[string]sites.Site {
+	t.Helper()
+	all := map[string]sites.Site{}
+	for _, name := range sites.Names() {
+		all[name] = fleet.Get(t, name)
+		if byName, can := sites.ByIdentity(all[name]); can {
+			all[name+" by identity"] = byName
+		}
+	}
+	return all
 }
 
 // attacked has everybody make an attack, and holds the next listing against the one before, which was told.
@@ -242,7 +357,7 @@ func (w *world) attacked(s sites.Site, bucket string, kind sites.Kind, a attack,
 	t := w.t
 	t.Helper()
 	var wanted []consequence
-	for _, who := range roles(s) {
+	for _, who := range roles(s, kind) {
 		want := a.must(s.Name(), kind, who)
 		if want == untried {
 			continue
@@ -262,10 +377,16 @@ func (w *world) attacked(s sites.Site, bucket string, kind sites.Kind, a attack,
 	l := w.list()
 	traces := false
 	for _, code := range wanted {
-		if code == denied || code == harmless || code == lifted {
+		if code == denied || code == harmless || code == longer || code == lifted {
 			continue
 		}
 		traces = true
+		if code == costly {
+			if !l.found("foreign", "-long-") {
+				t.Errorf("%s: there is no finding of something foreign among\n%+v", a.name, l.Findings)
+			}
+			continue
+		}
 		for _, snap := range slices.Concat(l.all("Full"), l.all("Incr")) {
 			if !l.found(string(code), snap.Name) {
 				t.Errorf("%s: of %s there is no finding %s among\n%+v", a.name, snap.Name, code, l.Findings)
@@ -275,7 +396,7 @@ func (w *world) attacked(s sites.Site, bucket string, kind sites.Kind, a attack,
 	if diff := cmp.Diff(told.Findings, l.Findings); diff != "" && !traces {
 		t.Errorf("%s: nothing happened to the backup, and the findings change (-before +after):\n%s", a.name, diff)
 	}
-	if diff := cmp.Diff(told.Lineages, l.Lineages); (diff != "") != slices.Contains(wanted, lifted) {
+	if diff := cmp.Diff(told.Lineages, l.Lineages); (diff != "") != (slices.Contains(wanted, lifted) || slices.Contains(wanted, longer)) {
 		t.Errorf("%s: want %v, and what is told of snapshots and locks changes (-before +after):\n%s", a.name, wanted, diff)
 	}
 	return l
@@ -347,6 +468,8 @@ func TestTheSameAttacksSucceedWhereNothingProtects(t *testing.T) {
 					}
 				}
 				switch {
+				case strings.HasPrefix(a.name, "delete the container"):
+					on.fails(5, "list")
 				case a.on == wholeBucket:
 					by.put("later", []byte("without a lock"))
 					by.destroy("later", true)

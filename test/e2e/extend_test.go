@@ -88,8 +88,8 @@ func deletes(t *testing.T, raw stores.Raw, key string) (refused error) {
 	return refused
 }
 
-// TestASleepingBackupOutlivesItsLocks on the servers whose clocks can be moved, in each of the ways; a twin that nobody
-// cares for can be deleted when its day is over.
+// TestASleepingBackupOutlivesItsLocks on the servers whose clocks can be moved, in each of the ways, with what the documentation
+// gives to an extender; a twin that nobody cares for can be deleted when its day is over.
 func TestASleepingBackupOutlivesItsLocks(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string]map[string]sites.Kind{
@@ -108,6 +108,9 @@ func TestASleepingBackupOutlivesItsLocks(t *testing.T) {
 			s := own.Get(t, name).(sites.Ahead)
 			for way, kind := range kinds {
 				t.Run(way, func(t *testing.T) { outlives(t, &own, s, kind, way) })
+				if byName, can := sites.ByIdentity(s); can {
+					t.Run(way+", by identity", func(t *testing.T) { outlives(t, &own, byName.(sites.Ahead), kind, way) })
+				}
 			}
 		})
 	}
@@ -119,7 +122,10 @@ func outlives(t *testing.T, own *sites.Fleet, s sites.Ahead, kind sites.Kind, wa
 	for _, b := range []string{bucket, twin} {
 		inSite(t, s, "", b, sites.Owner).copyFrom(source).succeeds("copy")
 	}
-	p := inSite(t, s, "", bucket, sites.Owner)
+	owner, p := inSite(t, s, "", bucket, sites.Owner), inSite(t, s, "", bucket, sites.Extender)
+	if s.Name() == "OSS" {
+		p = owner // there is nobody else
+	}
 	period := "--retention-period=24h"
 	if way == "retention in place" {
 		period = "--default-retention-period=24h" // what the account gives to versions these credentials are not told
@@ -163,7 +169,7 @@ func outlives(t *testing.T, own *sites.Fleet, s sites.Ahead, kind sites.Kind, wa
 	if r := p.extends("--release-holds"); r.Released || r.Changes != 0 {
 		t.Errorf("without a newer full: %+v", r)
 	}
-	p.succeeds("compact")
+	owner.succeeds("compact")
 	if r := p.extends("--release-holds"); !r.Released || r.Changes == 0 {
 		t.Errorf("with a newer full: %+v", r)
 	}
@@ -226,11 +232,7 @@ func TestASleepingBackupOutlivesLocksOfSeconds(t *testing.T) {
 			if name == "MinIO" {
 				says(t, inSite(t, s, "", bucket, sites.Reader).fails(5, "extend-snapshot-immutability", period), full, "PutObjectRetention")
 			}
-			p := inSite(t, s, "", bucket, sites.Owner)
-			if name == "MinIO" {
-				m := sites.MinIOOf(s)
-				p = inS3(t, m, m.Endpoint, bucket, assume(t, m, policies.S3(policies.Extender, bucket, prefix)))
-			}
+			p := inSite(t, s, "", bucket, sites.Extender)
 			r := p.extends(period)
 			if left := time.Until(r.Protection.Until); r.Changes != 3 || left < 8*time.Minute || left > 11*time.Minute || r.Protection.Mode != "compliance" {
 				t.Errorf("%+v", r)
@@ -249,6 +251,62 @@ func TestASleepingBackupOutlivesLocksOfSeconds(t *testing.T) {
 				t.Errorf("it is locked until %s", until)
 			}
 		})
+	}
+}
+
+// TestASleepingBackupOfWhichEachObjectIsLockedOutlivesItsLocks is the life of a backup with retentionType object: in a bucket that locks
+// nothing by itself a sidecar's program locks each object for two minutes, and an extender keeps them when nobody writes any more. A twin in
+// another bucket, written alike, can be deleted when they are over.
+func TestASleepingBackupOfWhichEachObjectIsLockedOutlivesItsLocks(t *testing.T) {
+	t.Parallel()
+	const lock = 2 * time.Minute // until then all must be laid out and kept locked
+	for name, kinds := range map[string][]sites.Kind{
+		"MinIO": {sites.ObjectCompliance, sites.ObjectGovernance}, "Ceph": {sites.ObjectCompliance},
+	} {
+		for _, kind := range kinds {
+			t.Run(name+", "+kind.Name, func(t *testing.T) {
+				t.Parallel()
+				s := fleet.Get(t, name)
+				writer := sites.Locker
+				if name == "Ceph" {
+					writer = sites.Owner // he reads nothing there that others wrote, as which the test looks
+				}
+				w, twin := newWorld(t, 151, 40), fleet.Bucket(t, s, kind)
+				bucket := w.useBucket(s, kind, writer)
+				flags := lockEach(kind, lock)
+				last := w.backup(40, flags...)
+				written := time.Now()
+				for _, snap := range slices.Concat(w.list().all("Full"), w.list().all("Incr")) {
+					if p := snap.Protection; p == nil || p.Mode != kind.Each || p.Until.After(written.Add(lock+time.Second)) {
+						t.Errorf("%s is not shown as locked for two minutes: %+v", snap.Name, p)
+					}
+				}
+				inSite(t, s, "", twin, writer).copyFrom(w.place).succeeds("copy", flags...)
+
+				extender := inSite(t, s, "", bucket, sites.Extender)
+				if name == "Ceph" {
+					extender = inSite(t, s, "", bucket, sites.Owner) // objects are of who wrote them
+				}
+				r := extender.extends("--retention-period=10m")
+				if left := time.Until(r.Protection.Until); left < 8*time.Minute || left > 11*time.Minute || r.Protection.Mode != kind.Each || r.End != last {
+					t.Fatalf("%+v", r)
+				}
+				raw, twinRaw, full := rawOf(t, s, bucket), rawOf(t, s, twin), r.base()
+				if err := deletes(t, twinRaw, full); err == nil {
+					t.Fatal("the twin can be deleted at once, so nothing locked it")
+				}
+				eventually(t, "the twin can be deleted", nil, func() string { return full }, func() bool { return deletes(t, twinRaw, full) == nil })
+				if err := deletes(t, raw, full); err == nil {
+					t.Error("the full could be deleted")
+				}
+				dir, err := w.restore()
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.check(dir, last)
+				w.boots(dir, last)
+			})
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,10 +38,14 @@ var permissions = map[Who][]string{
 	Writer:    {"storage.objects.create", "storage.objects.get", "storage.objects.list", "storage.buckets.get"},
 	Reader:    {"storage.objects.get", "storage.objects.list", "storage.buckets.get"},
 	Collector: {"storage.objects.get", "storage.objects.list", "storage.objects.delete", "storage.buckets.get"},
-	Extender:  {"storage.objects.get", "storage.objects.list", "storage.objects.update", "storage.objects.setRetention", "storage.buckets.get"},
+	Extender:  {"storage.objects.get", "storage.objects.list", "storage.objects.update", "storage.buckets.get"},
+	Excluder:  {"storage.objects.get", "storage.objects.list", "storage.objects.update", "storage.buckets.get"},
 	Stranger:  {"storage.buckets.list"},
 	Impostor:  {}, // an account that was deleted
 }
+
+// GooglePermissions are what the documentation recommends for a role.
+func GooglePermissions(who Who) []string { return slices.Clone(permissions[who]) }
 
 func startGCS(ctx context.Context, f *Fleet) (Site, error) {
 	server, err := stores.StartGCS(ctx, stores.GCSOptions{Host: f.Host})

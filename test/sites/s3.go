@@ -24,6 +24,12 @@ var (
 	Compliance = Kind{Name: "compliance", Versions: true, Locks: true, Markers: true}
 )
 
+// The kinds of bucket of S3 that lock nothing by themselves. They are none of the [Site.Kinds]: what is in them is locked by who wrote it.
+var (
+	ObjectGovernance = Kind{Name: "object-governance", Versions: true, Locks: true, Markers: true, Loose: true, Each: "governance"}
+	ObjectCompliance = Kind{Name: "object-compliance", Versions: true, Locks: true, Markers: true, Each: "compliance"}
+)
+
 // ofS3 is a server that speaks S3.
 type ofS3 struct {
 	*stores.S3
@@ -36,8 +42,11 @@ func (ofS3) Kinds() []Kind { return []Kind{Plain, Versioned, Governance, Complia
 
 func (s ofS3) Create(ctx context.Context, bucket string, k Kind) error {
 	p := stores.Protection(k.Name)
-	if k == Plain {
+	switch {
+	case k == Plain:
 		p = stores.Unversioned
+	case k.Each != "":
+		p = stores.Lockable
 	}
 	return s.CreateBucket(ctx, bucket, p, 1)
 }
@@ -86,19 +95,13 @@ func (s ofS3) keys(who Who) (stores.Keys, bool) {
 	return stores.Keys{}, false
 }
 
-// policyOf is what somebody may do, below [Prefix].
-func policyOf(bucket string, who Who) string {
-	switch who {
-	case Reader:
-		return policies.S3(policies.Reader, bucket, Prefix)
-	case Collector:
-		return policies.S3(policies.Collector, bucket, Prefix)
-	case Extender:
-		return policies.S3(policies.Extender, bucket, Prefix)
-	case Stranger:
-		return policies.S3(policies.Reader, "another-"+bucket, "")
+// policyOf is what somebody may do, below [Prefix], as the files of policies or their form for Ceph have it.
+func policyOf(policy func(r policies.Role, bucket, prefix string) string, bucket string, who Who) string {
+	if who == Stranger {
+		return policy(policies.Reader, "another-"+bucket, "")
 	}
-	return policies.S3(policies.Writer, bucket, Prefix)
+	return policy(map[Who]policies.Role{Writer: policies.Writer, Locker: policies.ObjectWriter, Reader: policies.Reader,
+		Collector: policies.Collector, Extender: policies.Extender, Excluder: policies.Excluder}[who], bucket, Prefix)
 }
 
 // Request reads the operation from method and query.
@@ -162,7 +165,7 @@ func (m *minIO) as(ctx context.Context, bucket string, who Who) (stores.Keys, er
 	if keys, ok := m.keys(who); ok {
 		return keys, nil
 	}
-	return m.server.Assume(ctx, policyOf(bucket, who))
+	return m.server.Assume(ctx, policyOf(policies.S3, bucket, who))
 }
 
 func (m *minIO) Way(ctx context.Context, bucket, endpoint string, who Who) (Way, error) {
@@ -205,7 +208,7 @@ func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var statements []string
-	for _, role := range []Who{Writer, Reader, Collector, Extender, Stranger} {
+	for _, role := range []Who{Writer, Locker, Reader, Collector, Extender, Excluder, Stranger} {
 		name := fmt.Sprintf("role%d", role)
 		if _, known := c.users[role]; !known {
 			keys, err := c.server.NewUser(ctx, name)
@@ -217,8 +220,8 @@ func (c *ceph) as(ctx context.Context, bucket string, who Who) (stores.Keys, err
 		if role == Stranger {
 			continue
 		}
-		p := strings.ReplaceAll(policyOf(bucket, role), `"Effect":"Allow",`, `"Effect":"Allow","Principal":{"AWS":["arn:aws:iam:::user/`+name+`"]},`)
-		_, p, _ = strings.Cut(p, "[")
+		p := strings.ReplaceAll(policyOf(policies.Ceph, bucket, role), `"Effect":"Allow",`, `"Effect":"Allow","Principal":{"AWS":["arn:aws:iam:::user/`+name+`"]},`)
+		_, p, _ = strings.Cut(p, `"Statement":[`)
 		statements = append(statements, strings.TrimSuffix(p, "]}"))
 	}
 	if c.policy[bucket] {

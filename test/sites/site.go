@@ -49,6 +49,7 @@ type Kind struct {
 	Whole    bool   // with Locks: what is there can be neither overwritten nor hidden, either
 	Markers  bool   // with Versions: a deletion without a version leaves a marker
 	Loose    bool   // with Locks: the owner can lift them, see Lifter
+	Each     string // the mode in which whoever writes is to lock each object; empty: the bucket does, or nobody
 }
 
 // Plain keeps nothing.
@@ -63,9 +64,11 @@ type Who int
 const (
 	Owner     Who = iota // may do everything that the server lets anybody do
 	Writer               // may read and write, and neither delete nor change locks
+	Locker               // is a Writer who also locks what he writes, up to a cap; servers that speak S3 alone have one
 	Reader               // may read
 	Collector            // may read and delete
 	Extender             // may read and prolong locks; Swift, OSS and directories have none
+	Excluder             // may read and tag; Swift, OSS and directories have none
 	Stranger             // is known and may do nothing here; Swift, OSS and directories have none
 	Impostor             // has the owner's name and not the secret
 	Nobody               // is not known

@@ -3,6 +3,9 @@ package sites_test
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"druid.internal/druid/test/sites"
@@ -89,5 +92,79 @@ func treats(t *testing.T, s sites.Site, k sites.Kind) {
 	}
 	if left := versions("a/deleted"); (len(left) > 0) != k.Locks {
 		t.Errorf("after the deletion there is %+v", left)
+	}
+}
+
+// TestRolesAreGivenWhatTheDocumentationSays reads the tables of Azure and Google, so that neither can change alone.
+func TestRolesAreGivenWhatTheDocumentationSays(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations/permissions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := map[sites.Who]string{sites.Writer: "writer", sites.Reader: "reader", sites.Collector: "collector", sites.Extender: "extender"}
+	rows := func(heading, excluder string) map[sites.Who][]string {
+		t.Helper()
+		_, rest, _ := strings.Cut(string(text), "\n## "+heading+"\n")
+		rest, _, _ = strings.Cut(rest, "\n## ")
+		roles[sites.Excluder] = excluder
+		cells := map[sites.Who][]string{}
+		for who, role := range roles {
+			_, row, found := strings.Cut(rest, "\n| "+role+" | ")
+			if !found {
+				t.Fatalf("%s: no row of the %s", heading, role)
+			}
+			row, _, _ = strings.Cut(row, " |\n")
+			cells[who] = strings.Split(row, " | ")[1:]
+		}
+		return cells
+	}
+	quoted := regexp.MustCompile("`([^`]+)`|the (reader|writer)'s")
+	// permissions are those of a cell up to the end of its first sentence, with those of the roles that it names.
+	var permissions func(cells map[sites.Who][]string, cell string) []string
+	permissions = func(cells map[sites.Who][]string, cell string) (all []string) {
+		cell, _, _ = strings.Cut(cell, ". ")
+		prefix := ""
+		for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
+			switch {
+			case m[2] == "reader":
+				all = append(all, permissions(cells, cells[sites.Reader][0])...)
+			case m[2] == "writer":
+				all = append(all, permissions(cells, cells[sites.Writer][0])...)
+			case strings.HasPrefix(m[1], "."):
+				all = append(all, prefix+m[1])
+			default:
+				prefix = m[1][:max(strings.LastIndex(m[1], "."), 0)]
+				all = append(all, m[1])
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	compare := func(what string, got, want []string) {
+		t.Helper()
+		got = slices.Sorted(slices.Values(got))
+		if !slices.Equal(got, want) {
+			t.Errorf("%s is given %q, documented are %q", what, got, want)
+		}
+	}
+
+	azure := rows("Azure Blob Storage", "who excludes")
+	for who, cells := range azure {
+		for i, k := range map[int]sites.Kind{0: sites.Level, 1: sites.Container} {
+			actions, letters := cells[0], cells[1]
+			if parts := strings.Split(actions, "; "); len(parts) > i && who == sites.Extender {
+				actions, letters = parts[i], strings.Split(letters, "; ")[i]
+			}
+			actions, _, _ = strings.Cut(actions, ", where a collector")
+			compare(roles[who]+" of Azure in a container "+k.Name, sites.AzureActions(who, k), permissions(azure, actions))
+			if want := quoted.FindStringSubmatch(letters)[1]; sites.AzureLetters(who, k) != want {
+				t.Errorf("the SAS of the %s in a container %s has %s, documented is %s", roles[who], k.Name, sites.AzureLetters(who, k), want)
+			}
+		}
+	}
+	google := rows("Google Cloud Storage", "who holds or excludes")
+	for who, cells := range google {
+		cell, _, _ := strings.Cut(cells[0], "; where objects")
+		compare(roles[who]+" of Google", sites.GooglePermissions(who), permissions(google, cell))
 	}
 }

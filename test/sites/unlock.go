@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"druid.internal/druid/test/stores"
 	"druid.internal/druid/test/stores/azworm"
 )
 
@@ -11,6 +12,26 @@ import (
 // of the bucket, or the default by which each new object gets a lock of its own.
 type Unlocker interface {
 	Unlock(ctx context.Context, bucket string, who Who) error
+}
+
+// Remover is a site where a bucket goes along with what is in it, if nothing refused it.
+type Remover interface {
+	Remove(ctx context.Context, bucket string, who Who) error
+}
+
+func (a *azure) Remove(ctx context.Context, bucket string, who Who) error {
+	key, signature, err := a.credentials(bucket, who)
+	if err != nil {
+		return err
+	}
+	return stores.AzureContainer{Endpoint: a.server.Endpoint, CA: a.server.CA, Key: key, SAS: signature, Name: bucket}.Remove(ctx)
+}
+
+func (b byIdentity) Remove(ctx context.Context, bucket string, who Who) error {
+	if who == Owner {
+		return b.azure.Remove(ctx, bucket, who)
+	}
+	return stores.AzureContainer{Endpoint: b.server.Endpoint, CA: b.server.CA, Identity: azworm.TokenOf(identity(who, b.kind(bucket))), Name: bucket}.Remove(ctx)
 }
 
 func (m *minIO) Unlock(ctx context.Context, bucket string, who Who) error {

@@ -2,41 +2,61 @@ package stores
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 )
 
-// AzureContainer is a container in the hands of whoever has the key of the account or a SAS.
+// AzureContainer is a container in the hands of whoever has the key of the account, a SAS or a token.
 type AzureContainer struct {
 	Endpoint string // of the account
-	CA       *CA
-	Key      string // of the account AzuriteAccount; empty: SAS
+	CA       *CA    // nil: the system's authorities
+	Account  string // empty: AzuriteAccount
+	Key      string // of the account; empty: SAS
 	SAS      string // a query without its question mark
+	Identity azcore.TokenCredential
 	Name     string
 }
 
 // Client is the SDK's own. It never repeats.
 func (a AzureContainer) Client() (*container.Client, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if a.CA != nil {
+		transport.TLSClientConfig = a.CA.ClientTLS()
+	}
 	options := &container.ClientOptions{ClientOptions: azpolicy.ClientOptions{
-		Transport: &http.Client{Transport: &http.Transport{TLSClientConfig: a.CA.ClientTLS(), DisableKeepAlives: true}},
+		Transport: &http.Client{Transport: transport},
 		Retry:     azpolicy.RetryOptions{MaxRetries: -1},
 	}}
 	url := a.Endpoint + "/" + a.Name
+	if a.Identity != nil {
+		return container.NewClient(url, a.Identity, options)
+	}
 	if a.Key == "" {
 		return container.NewClientWithNoCredential(url+"?"+a.SAS, options)
 	}
-	cred, err := container.NewSharedKeyCredential(AzuriteAccount, a.Key)
+	cred, err := container.NewSharedKeyCredential(cmp.Or(a.Account, AzuriteAccount), a.Key)
 	if err != nil {
 		return nil, err
 	}
 	return container.NewClientWithSharedKeyCredential(url, cred, options)
+}
+
+// Remove deletes the container with all that is in it.
+func (a AzureContainer) Remove(ctx context.Context) error {
+	c, err := a.Client()
+	if err == nil {
+		_, err = c.Delete(ctx, nil)
+	}
+	return err
 }
 
 // Raw is the container in these hands.

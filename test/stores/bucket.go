@@ -52,6 +52,15 @@ func (s *S3) Reach() (endpoint string, ca *CA) { return s.Endpoint, s.CA }
 
 // Client is an S3 client of the server, for arranging and attacking. It never retries.
 func (s *S3) Client(keys Keys) *s3.Client {
+	if s.CA == nil { // a real account's, or what is given for one
+		o := s3.Options{Region: s.Region, RetryMaxAttempts: 1, DisableLogOutputChecksumValidationSkipped: true,
+			Credentials: credentials.NewStaticCredentialsProvider(keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken)}
+		if s.Endpoint != "" {
+			o.BaseEndpoint, o.UsePathStyle = &s.Endpoint, true
+		}
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenSupported // what is to be locked takes one
+		return s3.New(o)
+	}
 	return s3.New(s3.Options{
 		Region:                     s.Region,
 		BaseEndpoint:               aws.String(s.Endpoint),

@@ -1,6 +1,9 @@
 package stores
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Raw is a bucket in the hands of somebody who asks nobody: what attackers, careless operators
 // and other programs do to it. It sends plain requests, repeats none, and knows nothing of the
@@ -31,6 +34,14 @@ type Shortener interface {
 	// Shorten has the lock of a version, or that of everything in the bucket where objects have none of their own,
 	// end in a minute, whatever it is told to override.
 	Shorten(ctx context.Context, v RawVersion) error
+}
+
+// Locker is a Raw of a store where whoever may can lock single objects, if nothing refused it.
+type Locker interface {
+	// Prolong locks a version until then, in the mode that it has, in the stronger one if it has none.
+	Prolong(ctx context.Context, v RawVersion, until time.Time) error
+	// PutLocked puts body under key, locked in the stronger mode until then.
+	PutLocked(ctx context.Context, key string, body []byte, until time.Time) error
 }
 
 // Weakener is a Raw of a store where the lock of a version could be made one that can be lifted, if nothing refused it.

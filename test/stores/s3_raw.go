@@ -47,6 +47,23 @@ func (r *s3Raw) Weaken(ctx context.Context, v RawVersion) error {
 	return r.relock(ctx, v, 48*time.Hour)
 }
 
+// Prolong asks for the mode first: another one may be refused for being another.
+func (r *s3Raw) Prolong(ctx context.Context, v RawVersion, until time.Time) error {
+	mode := types.ObjectLockRetentionModeCompliance
+	if now, err := r.client.GetObjectRetention(ctx, &s3.GetObjectRetentionInput{Bucket: &r.bucket, Key: &v.Key, VersionId: named(v.ID)}); err == nil {
+		mode = now.Retention.Mode
+	}
+	_, err := r.client.PutObjectRetention(ctx, &s3.PutObjectRetentionInput{Bucket: &r.bucket, Key: &v.Key, VersionId: named(v.ID),
+		Retention: &types.ObjectLockRetention{Mode: mode, RetainUntilDate: &until}})
+	return err
+}
+
+func (r *s3Raw) PutLocked(ctx context.Context, key string, body []byte, until time.Time) error {
+	_, err := r.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &r.bucket, Key: &key, Body: bytes.NewReader(body),
+		ObjectLockMode: types.ObjectLockModeCompliance, ObjectLockRetainUntilDate: &until})
+	return err
+}
+
 func (r *s3Raw) relock(ctx context.Context, v RawVersion, d time.Duration) error {
 	_, err := r.client.PutObjectRetention(ctx, &s3.PutObjectRetentionInput{Bucket: &r.bucket, Key: &v.Key, VersionId: named(v.ID),
 		BypassGovernanceRetention: aws.Bool(true),

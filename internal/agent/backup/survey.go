@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -161,7 +162,11 @@ func (t *term) survey(ctx context.Context) error {
 	if f.contest != "" {
 		t.log.Error("the prefix has two writers", "message", f.contest)
 	}
-	t.log.Info("looked through the bucket", "objects", cat.Objects.Len(), "gaps", f.gaps, "protection", protection.String())
+	looked := t.log.With("objects", cat.Objects.Len(), "gaps", f.gaps, "protection", protection.String())
+	if len(cat.Notes) > 0 { // what this identity may not see, as tags
+		looked = looked.With("notes", strings.Join(cat.Notes, "; "))
+	}
+	looked.Info("looked through the bucket")
 	return nil
 }
 

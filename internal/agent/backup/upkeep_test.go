@@ -3,9 +3,11 @@ package backup
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -441,4 +443,52 @@ func TestABucketThatWasEmptiedIsFilledAgain(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// untagging is a bucket of which this identity may not read tags.
+type untagging struct{ *storetest.Memory }
+
+func (u untagging) List(ctx context.Context, prefix string, fn func(store.Object) error) error {
+	return u.Memory.List(ctx, prefix, func(o store.Object) error { o.Tags = nil; return fn(o) })
+}
+
+func (u untagging) Stat(ctx context.Context, v store.Version) (store.Object, error) {
+	o, err := u.Memory.Stat(ctx, v)
+	o.Tags = nil
+	return o, err
+}
+
+// lines are of a log that many write and one reads.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// has tells whether a line has all parts.
+func (l *lines) has(parts ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestASurveyWithoutTheRightToReadTagsSaysThatExclusionsAreNotSeen: on Azure by SAS that is how it is.
+func TestASurveyWithoutTheRightToReadTagsSaysThatExclusionsAreNotSeen(t *testing.T) {
+	t.Parallel()
+	e, bucket, log := newEtcds(t, 1), memory(), &lines{}
+	cfg := e.config(0, to(untagging{bucket}))
+	cfg.SurveyEvery, cfg.Log = 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
+	sc := run(t, cfg)
+	full(t, sc)
+	until(t, "a survey says so", func() bool { return log.has("looked through the bucket", "what might be excluded by the tag") })
 }

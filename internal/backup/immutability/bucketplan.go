@@ -82,14 +82,24 @@ func refused(remedy, format string, args ...any) *BucketRefusal {
 	return &BucketRefusal{Reason: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// PlanBucket says what makes b what w asks for, or refuses with a *BucketRefusal. It only ever adds
-// protection: a period is never shortened, a mode never weakened, a lock never lifted.
-func PlanBucket(b Bucket, w BucketWish, r BucketRules) (BucketPlan, error) {
+// Complete fills in the mode that a wish means, and refuses with a *BucketRefusal what no bucket of the provider can be: for
+// that no bucket has to be read.
+func (w BucketWish) Complete(r BucketRules) (BucketWish, error) {
 	if w.Mode == "" && w.locks() {
 		w.Mode = ModeCompliance
 	}
 	if why := w.impossible(r); why != nil {
-		return BucketPlan{}, why
+		return w, why
+	}
+	return w, nil
+}
+
+// PlanBucket says what makes b what w asks for, or refuses with a *BucketRefusal. It only ever adds
+// protection: a period is never shortened, a mode never weakened, a lock never lifted.
+func PlanBucket(b Bucket, w BucketWish, r BucketRules) (BucketPlan, error) {
+	w, err := w.Complete(r)
+	if err != nil {
+		return BucketPlan{}, err
 	}
 	if why := b.refuses(w, r); why != nil {
 		return BucketPlan{}, why
@@ -206,6 +216,9 @@ func (b Bucket) refusesExtension(w BucketWish, r BucketRules) *BucketRefusal {
 	return nil
 }
 
+// Advice is what has to be known of a store that is [BucketRules.Advisory].
+const Advice = "protection is advisory: locks are kept by this program alone, and whoever may write to the directory can delete everything"
+
 // bucketPlanner collects the steps. There is nothing left to refuse.
 type bucketPlanner struct {
 	BucketPlan
@@ -270,7 +283,7 @@ func (p *bucketPlanner) make() {
 		if !byObject {
 			p.Level = ModeNone
 		}
-		p.note("protection is advisory: locks are kept by this program alone, and whoever may write to the directory can delete everything")
+		p.note("%s", Advice)
 	}
 	if r.Uploads && !b.AbortsUploads {
 		p.step(BucketStep{Do: BucketUploads, Optional: true}, "add a lifecycle rule that removes what is left of interrupted uploads after %d days; rules that are there stay", AbortUploadsAfter)

@@ -63,6 +63,9 @@ func (p *Provisioner) Inspect(ctx context.Context) (Report, error) {
 		return r, err
 	}
 	r.Level = r.Before.Level()
+	if p.bucket.Rules().Advisory {
+		r.Before.Notes = append(r.Before.Notes, immutability.Advice)
+	}
 	switch {
 	case !r.Before.Exists:
 		return r, fmt.Errorf("inspect %s: %w", r.Location, p.missing())

@@ -27,9 +27,42 @@ func unauthenticated(format string, args ...any) *problem {
 	return &problem{http.StatusForbidden, "AuthenticationFailed", fmt.Sprintf(format, args...)}
 }
 
-// authenticate says why a request must not be answered; nil: it may. need is the permission of a
-// SAS that the operation takes: r, w, d, …
-func (s *Shim) authenticate(r *http.Request, t target, need string) *problem {
+// right is what an operation takes of who is not the account's owner: of a SAS its letters, and that of the account to be for
+// that type of resource (c: containers, o: objects) [sas]; of an identity all of the actions [actions], which are below
+// Microsoft.Storage/storageAccounts/blobServices/containers/.
+type right struct {
+	resource rune
+	letters  string
+	actions  []string
+}
+
+// setPolicies is the action of who sets immutability policies of blobs [actions].
+const setPolicies = "blobs/immutableStorage/runAsSuperUser/action"
+
+// Identify makes an identity known and says what it may do with blobs: actions as in [right]. Its assertion, which is its name, is
+// taken for a token of the blob service. Nothing permitted makes it one that may do nothing.
+func (s *Shim) Identify(name string, actions ...string) {
+	s.identitiesMu.Lock()
+	defer s.identitiesMu.Unlock()
+	s.identities[name] = actions
+}
+
+// identity is the name of whose token it is. Those of this service are made by [Shim.authority].
+func (s *Shim) identity(token string) (actions []string, known bool) {
+	s.identitiesMu.Lock()
+	defer s.identitiesMu.Unlock()
+	name, ours := strings.CutPrefix(token, identityToken)
+	actions, known = s.identities[name]
+	return actions, ours && known
+}
+
+const identityToken = "of-the-identity-"
+
+// TokenOf is the token of an identity.
+func TokenOf(name string) Token { return Token(identityToken + name) }
+
+// authenticate says why a request must not be answered; nil: it may.
+func (s *Shim) authenticate(r *http.Request, t target, need right) *problem {
 	query := r.URL.Query()
 	header := r.Header.Get("Authorization")
 	switch {
@@ -39,7 +72,16 @@ func (s *Shim) authenticate(r *http.Request, t target, need string) *problem {
 		if s.opts.Token != "" && header == "Bearer "+s.opts.Token {
 			return nil
 		}
-		return &problem{http.StatusUnauthorized, "InvalidAuthenticationInfo", ""}
+		actions, known := s.identity(strings.TrimPrefix(header, "Bearer "))
+		if !known {
+			return &problem{http.StatusUnauthorized, "InvalidAuthenticationInfo", ""}
+		}
+		for _, action := range need.actions {
+			if !slices.Contains(actions, action) {
+				return &problem{http.StatusForbidden, "AuthorizationPermissionMismatch", ""}
+			}
+		}
+		return nil
 	case query.Has("sig"):
 		return s.signature(query, t, need)
 	}
@@ -100,7 +142,7 @@ func stringToSign(r *http.Request, account string) string {
 }
 
 // signature checks a SAS of the account, of a container or of a blob by signing the same again.
-func (s *Shim) signature(query url.Values, t target, need string) *problem {
+func (s *Shim) signature(query url.Values, t target, need right) *problem {
 	p := sas.NewQueryParameters(query, false)
 	now := s.Now()
 	if now.After(p.ExpiryTime()) || !p.StartTime().IsZero() && now.Before(p.StartTime()) {
@@ -113,7 +155,7 @@ func (s *Shim) signature(query url.Values, t target, need string) *problem {
 		again, err = sas.AccountSignatureValues{Version: p.Version(), Protocol: p.Protocol(), StartTime: p.StartTime(), ExpiryTime: p.ExpiryTime(),
 			Permissions: p.Permissions(), ResourceTypes: p.ResourceTypes()}.SignWithSharedKey(s.cred)
 	} else {
-		if t.blob == "" && !strings.HasPrefix(need, "l") { // only a SAS of the account reaches the container itself
+		if t.blob == "" && !strings.HasPrefix(need.letters, "l") { // only a SAS of the account reaches the container itself
 			return &problem{http.StatusForbidden, "AuthorizationResourceTypeMismatch", ""}
 		}
 		values := sas.BlobSignatureValues{Version: p.Version(), Protocol: p.Protocol(), StartTime: p.StartTime(), ExpiryTime: p.ExpiryTime(),
@@ -126,7 +168,10 @@ func (s *Shim) signature(query url.Values, t target, need string) *problem {
 	if err != nil || again.Signature() != p.Signature() {
 		return unauthenticated("Signature did not match.")
 	}
-	for _, letter := range need {
+	if p.ResourceTypes() != "" && !strings.ContainsRune(p.ResourceTypes(), need.resource) {
+		return &problem{http.StatusForbidden, "AuthorizationResourceTypeMismatch", ""}
+	}
+	for _, letter := range need.letters {
 		if !strings.ContainsRune(p.Permissions(), letter) {
 			return &problem{http.StatusForbidden, "AuthorizationPermissionMismatch", ""}
 		}

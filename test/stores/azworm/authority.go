@@ -31,6 +31,10 @@ func (s *Shim) authority(w http.ResponseWriter, r *http.Request) bool {
 		if r.FormValue("client_assertion") == powerless {
 			return answer(http.StatusOK, map[string]any{"token_type": "Bearer", "expires_in": 3600, "access_token": powerless})
 		}
+		token := identityToken + r.FormValue("client_assertion")
+		if _, known := s.identity(token); known {
+			return answer(http.StatusOK, map[string]any{"token_type": "Bearer", "expires_in": 3600, "access_token": token})
+		}
 		if s.opts.Token == "" || r.FormValue("client_assertion") == "" {
 			return answer(http.StatusUnauthorized, map[string]any{"error": "invalid_client", "error_description": "AADSTS700016: the client is not known"})
 		}

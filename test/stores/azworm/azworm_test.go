@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -388,4 +389,145 @@ func TestWhoIsNotLetInIsToldWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "a token", first(token), "OK")
+}
+
+// TestARoleMayDoWhatItsLettersAndActionsSay by SAS of the account and by identities: what each operation takes.
+func TestARoleMayDoWhatItsLettersAndActionsSay(t *testing.T) {
+	b := create(t, azworm.Protection{VersionLevel: true})
+	one, err := b.put("a", "one", nil)
+	want(t, "put", err, "OK")
+	_, err = b.put("a", "two", nil)
+	want(t, "put again", err, "OK")
+	later := server.Shim.Now().Add(time.Hour)
+	operations := []struct {
+		name    string
+		letters string
+		actions []string
+		do      func(c *container.Client) error
+	}{
+		{"read", "r", []string{"blobs/read"}, func(c *container.Client) error {
+			_, err := c.NewBlobClient("a").GetProperties(t.Context(), nil)
+			return err
+		}},
+		{"list", "l", []string{"blobs/read"}, func(c *container.Client) error {
+			_, err := c.NewListBlobsFlatPager(nil).NextPage(t.Context())
+			return err
+		}},
+		{"list tags", "lt", []string{"blobs/read", "blobs/tags/read"}, func(c *container.Client) error {
+			_, err := c.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Include: container.ListBlobsInclude{Tags: true}}).NextPage(t.Context())
+			return err
+		}},
+		{"write", "w", []string{"blobs/write"}, func(c *container.Client) error {
+			_, err := c.NewBlockBlobClient("new").Upload(t.Context(), streaming.NopCloser(strings.NewReader("x")), nil)
+			return err
+		}},
+		{"write with a lock", "wi", []string{"blobs/write", "blobs/immutableStorage/runAsSuperUser/action"}, func(c *container.Client) error {
+			_, err := c.NewBlockBlobClient("locked").Upload(t.Context(), streaming.NopCloser(strings.NewReader("x")),
+				&blockblob.UploadOptions{ImmutabilityPolicyMode: to.Ptr(blob.ImmutabilityPolicySettingUnlocked), ImmutabilityPolicyExpiryTime: &later})
+			return err
+		}},
+		{"read tags", "t", []string{"blobs/tags/read"}, func(c *container.Client) error {
+			_, err := c.NewBlobClient("a").GetTags(t.Context(), nil)
+			return err
+		}},
+		{"set tags", "t", []string{"blobs/tags/write"}, func(c *container.Client) error {
+			_, err := c.NewBlobClient("a").SetTags(t.Context(), map[string]string{"k": "v"}, nil)
+			return err
+		}},
+		{"lock", "i", []string{"blobs/immutableStorage/runAsSuperUser/action"}, func(c *container.Client) error {
+			_, err := c.NewBlobClient("a").SetImmutabilityPolicy(t.Context(), later, nil)
+			return err
+		}},
+		{"delete a version", "x", []string{"blobs/deleteBlobVersion/action"}, func(c *container.Client) error {
+			v, err := c.NewBlobClient("a").WithVersionID(one)
+			if err == nil {
+				_, err = v.Delete(t.Context(), nil)
+			}
+			return err
+		}},
+		{"delete by name", "d", []string{"blobs/delete"}, func(c *container.Client) error {
+			_, err := c.NewBlobClient("new").Delete(t.Context(), nil)
+			return err
+		}},
+		{"properties of the container", "r", []string{"read"}, func(c *container.Client) error {
+			_, err := c.GetProperties(t.Context(), nil)
+			return err
+		}},
+	}
+	const letters = "rwdxlti"
+	actions := []string{"read", "write", "delete", "blobs/read", "blobs/write", "blobs/tags/read", "blobs/tags/write",
+		"blobs/delete", "blobs/deleteBlobVersion/action", "blobs/immutableStorage/runAsSuperUser/action"}
+	bySAS := func(letters, types string) *container.Client {
+		t.Helper()
+		cred, err := blob.NewSharedKeyCredential(server.Account, server.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := sas.AccountSignatureValues{ExpiryTime: time.Now().Add(30 * 24 * time.Hour), Permissions: letters, ResourceTypes: types}.SignWithSharedKey(cred)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := container.NewClientWithNoCredential(server.Endpoint+"/"+b.name+"?"+q.Encode(), options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	byName := func(actions []string) *container.Client {
+		t.Helper()
+		server.Shim.Identify("somebody", actions...)
+		c, err := container.NewClient(server.Endpoint+"/"+b.name, azworm.TokenOf("somebody"), options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, o := range operations {
+		for _, letter := range o.letters {
+			want(t, o.name+" by a SAS without "+string(letter), o.do(bySAS(strings.ReplaceAll(letters, string(letter), ""), "co")), "AuthorizationPermissionMismatch")
+		}
+		for _, action := range o.actions {
+			others := slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == action })
+			want(t, o.name+" without "+action, o.do(byName(others)), "AuthorizationPermissionMismatch")
+		}
+		want(t, o.name+" by identity", o.do(byName(o.actions)), "OK")
+		if o.name == "delete by name" || o.name == "delete a version" {
+			continue // it is gone
+		}
+		want(t, o.name+" by a SAS", o.do(bySAS(o.letters, "co")), "OK")
+	}
+	want(t, "the container by a SAS for blobs alone", operations[len(operations)-1].do(bySAS(letters, "o")), "AuthorizationResourceTypeMismatch")
+	want(t, "a blob by a SAS for containers alone", operations[0].do(bySAS(letters, "c")), "AuthorizationResourceTypeMismatch")
+}
+
+// TestWhoMayDeleteBlobsByASASOfTheAccountMayDeleteTheContainer, which is why nothing should be without a policy.
+func TestWhoMayDeleteBlobsByASASOfTheAccountMayDeleteTheContainer(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		protection azworm.Protection
+		letters    string
+		want       string
+	}{
+		"with d":                        {azworm.Protection{}, "rldx", "OK"},
+		"without":                       {azworm.Protection{}, "rwcl", "AuthorizationPermissionMismatch"},
+		"with d, and a policy":          {azworm.Protection{Days: 1}, "rldx", "ContainerImmutabilityPolicyInEffect"},
+		"with d, and level of versions": {azworm.Protection{VersionLevel: true}, "rldx", "ContainerImmutableStorageWithVersioningEnabled"},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			b := create(t, c.protection)
+			cred, err := blob.NewSharedKeyCredential(server.Account, server.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := sas.AccountSignatureValues{ExpiryTime: time.Now().Add(30 * 24 * time.Hour), Permissions: c.letters, ResourceTypes: "co"}.SignWithSharedKey(cred)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := container.NewClientWithNoCredential(server.Endpoint+"/"+b.name+"?"+q.Encode(), options())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.Delete(t.Context(), nil)
+			want(t, "deleting it", err, c.want)
+		})
+	}
 }

@@ -49,39 +49,51 @@ func (s *Shim) dispatch(w http.ResponseWriter, r *http.Request, t target) {
 	}
 }
 
-// operation names the request, and the permission of a SAS that it takes.
-func operation(r *http.Request, t target, comp string) (op, need string) {
+// operation names the request, and what it takes [sas] [actions].
+func operation(r *http.Request, t target, comp string) (op string, need right) {
 	read := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case t.blob == "" && comp == "list":
 		if strings.Contains(r.URL.Query().Get("include"), "tags") {
-			return "list", "lt"
+			return "list", right{'c', "lt", []string{"blobs/read", "blobs/tags/read"}}
 		}
-		return "list", "l"
+		return "list", right{'c', "l", []string{"blobs/read"}}
 	case t.blob == "" && comp == "" && read:
-		return "container", "r"
+		return "container", right{'c', "r", []string{"read"}}
+	case t.blob == "" && comp == "" && r.Method == http.MethodDelete:
+		return "container", right{'c', "d", []string{"delete"}}
 	case t.blob == "" && comp == "":
-		return "container", "w"
+		return "container", right{'c', "w", []string{"write"}}
 	case t.blob == "":
-		return "", ""
+		return "", right{}
+	case comp == "tags" && read:
+		return "tags", right{'o', "t", []string{"blobs/tags/read"}}
 	case comp == "tags":
-		return "tags", "t"
+		return "tags", right{'o', "t", []string{"blobs/tags/write"}}
 	case comp == "immutabilityPolicies":
-		return "policy", "i"
+		return "policy", right{'o', "i", []string{setPolicies}}
 	case comp == "legalhold":
-		return "hold", "i"
+		return "hold", right{'o', "i", []string{"write"}}
 	case comp == "" && read, comp == "blocklist" && read:
-		return "read", "r"
+		return "read", right{'o', "r", []string{"blobs/read"}}
 	case comp == "" && r.Method == http.MethodDelete && t.version != "":
-		return "delete", "x"
+		return "delete", right{'o', "x", []string{"blobs/deleteBlobVersion/action"}}
 	case comp == "" && r.Method == http.MethodDelete:
-		return "delete", "d"
+		return "delete", right{'o', "d", []string{"blobs/delete"}}
 	case r.Method == http.MethodPut && comp == "block":
-		return "stage", "w"
+		return "stage", right{'o', "w", []string{"blobs/write"}}
 	case r.Method == http.MethodPut && (comp == "" || comp == "blocklist" || comp == "metadata"):
-		return "write", "w"
+		need = right{'o', "w", []string{"blobs/write"}}
+		// Whether who may write may also ask for a lock of the blob's own is not documented: here he may not.
+		if r.Header.Get("x-ms-immutability-policy-until-date") != "" || r.Header.Get("x-ms-legal-hold") != "" {
+			need.letters, need.actions = need.letters+"i", append(need.actions, setPolicies)
+		}
+		if r.Header.Get("x-ms-tags") != "" { // "Write to a blob with blob index tags"
+			need.letters, need.actions = need.letters+"t", append(need.actions, "blobs/tags/write")
+		}
+		return "write", need
 	}
-	return "", ""
+	return "", right{}
 }
 
 // state finds a container, or answers that there is none. The caller holds mu.
@@ -317,7 +329,7 @@ func (s *Shim) source(w http.ResponseWriter, r *http.Request) bool {
 	from := target{version: u.Query().Get("versionid")}
 	from.container, from.blob, _ = strings.Cut(rest, "/")
 	asked := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{"Authorization": {r.Header.Get("x-ms-copy-source-authorization")}}}
-	if p := s.authenticate(asked, from, "r"); p != nil {
+	if p := s.authenticate(asked, from, right{'o', "r", []string{"blobs/read"}}); p != nil {
 		refuse(w, r, problem{http.StatusForbidden, "CannotVerifyCopySource", p.detail})
 		return false
 	}

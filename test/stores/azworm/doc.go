@@ -13,6 +13,8 @@
 //	[codes]      learn.microsoft.com/rest/api/storageservices/blob-service-error-codes
 //	[sharedkey]  learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 //	[rbac]       learn.microsoft.com/azure/role-based-access-control/troubleshooting
+//	[sas]        learn.microsoft.com/rest/api/storageservices/create-account-sas
+//	[actions]    learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory
 //	[list]       learn.microsoft.com/rest/api/storageservices/list-blobs
 //
 // Time can be moved forward, and the Date of answers moves with it. Versions are kept for the

@@ -44,6 +44,9 @@ type Shim struct {
 	lastID     time.Time
 	etags      int
 
+	identitiesMu sync.Mutex
+	identities   map[string][]string // actions by name
+
 	clock sync.Mutex
 	moved time.Duration // the clock was moved by so much
 	wrong time.Duration // the clock goes wrong by so much, which is an error of the client's
@@ -51,7 +54,7 @@ type Shim struct {
 
 // New makes a shim.
 func New(o Options) (*Shim, error) {
-	s := &Shim{opts: o, containers: map[string]*containerState{}}
+	s := &Shim{opts: o, containers: map[string]*containerState{}, identities: map[string][]string{}}
 	var err error
 	if s.key, err = base64.StdEncoding.DecodeString(o.Key); err != nil {
 		return nil, fmt.Errorf("the key of the account: %w", err)

@@ -108,7 +108,8 @@ func (a *access) check(r *http.Request, now time.Time) *fault {
 	if a.permissions == nil {
 		return nil
 	}
-	needed := needs(r)
+	required := needs(r)
+	needed := required[0]
 	name, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bearer {
 		return &fault{http.StatusUnauthorized, "required", "Anonymous caller does not have " + needed + " access to the Google Cloud Storage bucket."}
@@ -122,10 +123,35 @@ func (a *access) check(r *http.Request, now time.Time) *fault {
 	for _, object := range objects(r) {
 		within = within && strings.HasPrefix(object, a.confined[t.email])
 	}
-	if within && (slices.Contains(permitted, "*") || slices.Contains(permitted, needed)) {
-		return nil
+	for _, needed := range required {
+		if !within || !slices.Contains(permitted, "*") && !slices.Contains(permitted, needed) {
+			return denied(t.email, needed)
+		}
 	}
-	return forbidden(fmt.Sprintf("%s does not have %s access to the Google Cloud Storage object. Permission '%s' denied on resource (or it may not exist).", t.email, needed, needed))
+	return nil
+}
+
+func denied(email, needed string) *fault {
+	return forbidden(fmt.Sprintf("%s does not have %s access to the Google Cloud Storage object. Permission '%s' denied on resource (or it may not exist).", email, needed, needed))
+}
+
+// permit refuses what who made a request has no permission for, beyond what the kind of request needs: that depends on what
+// there is, and on what the request asks for.
+type permit func(permission string) *fault
+
+func (a *access) permit(r *http.Request) permit {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	return func(permission string) *fault {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		permitted := a.permissions[t.email]
+		if a.permissions == nil || slices.Contains(permitted, "*") || slices.Contains(permitted, permission) {
+			return nil
+		}
+		return denied(t.email, permission)
+	}
 }
 
 // objects are the names that a request is about. The parts of an upload that was begun name none.
@@ -151,26 +177,29 @@ func objects(r *http.Request) []string {
 	return names
 }
 
-// needs is the permission of a request, page "IAM permissions for JSON methods".
-func needs(r *http.Request) string {
+// needs are the permissions that a kind of request always takes, page "IAM permissions for JSON methods". Whoever replaces an object
+// needs storage.objects.delete as well, and who asks for a retention storage.objects.setRetention, see [permit].
+func needs(r *http.Request) []string {
 	path := r.URL.EscapedPath()
 	rest := strings.Trim(strings.TrimPrefix(path, "/storage/v1/b"), "/")
 	_, rest, _ = strings.Cut(rest, "/")
 	switch {
-	case strings.HasPrefix(path, "/upload/"), strings.Contains(rest, "/rewriteTo/"), strings.HasSuffix(rest, "/compose"):
-		return "storage.objects.create"
+	case strings.Contains(rest, "/rewriteTo/"), strings.HasSuffix(rest, "/compose"):
+		return []string{"storage.objects.create", "storage.objects.get"}
+	case strings.HasPrefix(path, "/upload/"):
+		return []string{"storage.objects.create"}
 	case rest == "o":
-		return "storage.objects.list"
+		return []string{"storage.objects.list"}
 	case strings.HasPrefix(rest, "o/"):
-		return "storage.objects." + map[string]string{http.MethodGet: "get", http.MethodPatch: "update", http.MethodDelete: "delete"}[r.Method]
+		return []string{"storage.objects." + map[string]string{http.MethodGet: "get", http.MethodPatch: "update", http.MethodDelete: "delete"}[r.Method]}
 	case path == "/storage/v1/b" && r.Method == http.MethodGet:
-		return "storage.buckets.list"
+		return []string{"storage.buckets.list"}
 	case r.Method == http.MethodGet:
-		return "storage.buckets.get"
+		return []string{"storage.buckets.get"}
 	case r.Method == http.MethodDelete:
-		return "storage.buckets.delete"
+		return []string{"storage.buckets.delete"}
 	case path == "/storage/v1/b" && r.Method == http.MethodPost:
-		return "storage.buckets.create"
+		return []string{"storage.buckets.create"}
 	}
-	return "storage.buckets.update"
+	return []string{"storage.buckets.update"}
 }

@@ -188,7 +188,7 @@ func (s *Shim) objectMethod(r *http.Request, name, key string, body []byte) (fie
 	case http.MethodGet:
 		return s.describe(b, v), nil
 	case http.MethodPatch:
-		return s.patch(b, v, q.Get("overrideUnlockedRetention") == "true", body)
+		return s.patch(s.access.permit(r), b, v, q.Get("overrideUnlockedRetention") == "true", body)
 	case http.MethodDelete:
 		return nil, s.remove(b, v, q.Get("generation") != "")
 	}
@@ -221,7 +221,7 @@ func (s *Shim) drop(b *bucket, v *version) *fault {
 
 // patch changes metadata, which stays possible under every lock (pages "Object holds", "Object
 // metadata"). Maps are merged, null removes (page "Objects: patch").
-func (s *Shim) patch(b *bucket, v *version, override bool, body []byte) (fields, *fault) {
+func (s *Shim) patch(may permit, b *bucket, v *version, override bool, body []byte) (fields, *fault) {
 	var req fields
 	if json.Unmarshal(body, &req) != nil {
 		return nil, invalid("Parse Error")
@@ -251,6 +251,14 @@ func (s *Shim) patch(b *bucket, v *version, override bool, body []byte) (fields,
 		next.event = on
 	}
 	if given, ok := req["retention"]; ok {
+		if refused := may("storage.objects.setRetention"); refused != nil {
+			return nil, refused
+		}
+		if override {
+			if refused := may("storage.objects.overrideUnlockedRetention"); refused != nil {
+				return nil, refused
+			}
+		}
 		if refused := s.retain(b, &next, given, override); refused != nil {
 			return nil, refused
 		}

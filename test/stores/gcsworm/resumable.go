@@ -29,6 +29,7 @@ type upload struct {
 	bucket string
 	query  url.Values // with the preconditions
 	in     insertion
+	may    permit // of who began it
 	begun  time.Time
 	state  uploadState
 	spool  *os.File // nil once it is not open any more
@@ -79,7 +80,7 @@ func (s *Shim) openUpload(r *http.Request, name string, in insertion) (id string
 	if b == nil {
 		return "", noBucket()
 	}
-	if refused := s.admit(b, r.URL.Query(), in.key); refused != nil {
+	if refused := s.admit(s.access.permit(r), b, r.URL.Query(), in.key); refused != nil {
 		return "", refused
 	}
 	spool, err := newSpool()
@@ -88,7 +89,7 @@ func (s *Shim) openUpload(r *http.Request, name string, in insertion) (id string
 	}
 	s.last++
 	id = strconv.FormatInt(s.last, 10)
-	s.uploads[id] = &upload{bucket: name, query: r.URL.Query(), in: in, begun: s.now(), spool: spool}
+	s.uploads[id] = &upload{bucket: name, query: r.URL.Query(), may: s.access.permit(r), in: in, begun: s.now(), spool: spool}
 	return id, nil
 }
 
@@ -168,7 +169,7 @@ func (s *Shim) chunk(r *http.Request, id string, body *os.File) (made fields, ha
 	if b == nil {
 		return nil, 0, noBucket()
 	}
-	v, refused := s.insert(b, u.query, u.in, u.spool)
+	v, refused := s.insert(u.may, b, u.query, u.in, u.spool)
 	u.drop()
 	if refused != nil {
 		u.state = failed

@@ -20,12 +20,12 @@ func (s *Shim) serveRewrite(w http.ResponseWriter, r *http.Request, name, rest s
 		return
 	}
 	s.mu.Lock()
-	result, refused := s.rewrite(r.URL.Query(), name, unescape(from), unescape(toBucket), unescape(toKey), body)
+	result, refused := s.rewrite(s.access.permit(r), r.URL.Query(), name, unescape(from), unescape(toBucket), unescape(toKey), body)
 	s.mu.Unlock()
 	s.reply(w, result, refused)
 }
 
-func (s *Shim) rewrite(q url.Values, name, key, toName, toKey string, body []byte) (fields, *fault) {
+func (s *Shim) rewrite(may permit, q url.Values, name, key, toName, toKey string, body []byte) (fields, *fault) {
 	src, dst := s.buckets[name], s.buckets[toName]
 	if src == nil || dst == nil {
 		return nil, noBucket()
@@ -50,7 +50,7 @@ func (s *Shim) rewrite(q url.Values, name, key, toName, toKey string, body []byt
 		return nil, refused
 	}
 	defer discard(spool)
-	made, refused := s.insert(dst, q, in, spool)
+	made, refused := s.insert(may, dst, q, in, spool)
 	if refused != nil {
 		return nil, refused
 	}
@@ -95,12 +95,12 @@ const maxComponents = 32
 // the sources stay, each with its own retention.
 func (s *Shim) serveCompose(w http.ResponseWriter, r *http.Request, name, key string, body []byte) {
 	s.mu.Lock()
-	result, refused := s.compose(r.URL.Query(), name, key, body)
+	result, refused := s.compose(s.access.permit(r), r.URL.Query(), name, key, body)
 	s.mu.Unlock()
 	s.reply(w, result, refused)
 }
 
-func (s *Shim) compose(q url.Values, name, key string, body []byte) (fields, *fault) {
+func (s *Shim) compose(may permit, q url.Values, name, key string, body []byte) (fields, *fault) {
 	b := s.buckets[name]
 	if b == nil {
 		return nil, noBucket()
@@ -137,7 +137,7 @@ func (s *Shim) compose(q url.Values, name, key string, body []byte) (fields, *fa
 			return nil, refused
 		}
 	}
-	made, refused := s.insert(b, q, in, spool)
+	made, refused := s.insert(may, b, q, in, spool)
 	if refused != nil {
 		return nil, refused
 	}

@@ -430,6 +430,39 @@ func TestOnceIdentitiesAreKnownNobodyIsServedWithoutAToken(t *testing.T) {
 	w.want("when it has ended", w.ask(http.MethodGet, w.path("k", ""), nil, "Authorization", token), 401, "authError")
 }
 
+// Page "IAM permissions for JSON methods", and what the reference of each method says of requests that ask for more.
+func TestWhoReplacesOrLocksAnObjectNeedsMoreThanWhoMakesOne(t *testing.T) {
+	w := newWorld(t, stores.RunGCS(t), stores.GCSBucket{ObjectLock: true})
+	w.insert("k", "x", "")
+	as := func(permissions ...string) []string {
+		w.Shim.Identify("somebody@test", permissions...)
+		claims, _ := json.Marshal(object{"iss": "somebody@test"})
+		form := "assertion=" + url.QueryEscape("e30."+base64.RawURLEncoding.EncodeToString(claims)+".x")
+		token := w.ask(http.MethodPost, "/_worm/token", []byte(form), "Content-Type", "application/x-www-form-urlencoded").body["access_token"]
+		return []string{"Authorization", fmt.Sprint("Bearer ", token), "Content-Type", "application/json"}
+	}
+	upload := func(key, more string) string {
+		return "/upload/storage/v1/b/" + w.bucket + "/o?uploadType=media&name=" + key + more
+	}
+	writer := as("storage.objects.create", "storage.objects.get")
+	w.want("a new object", w.ask(http.MethodPost, upload("new", ""), []byte("x"), writer...), 200, "")
+	w.want("one in the place of another", w.ask(http.MethodPost, upload("k", ""), []byte("y"), writer...), 403, "forbidden")
+	w.want("one if there is none", w.ask(http.MethodPost, upload("k", "&ifGenerationMatch=0"), []byte("y"), writer...), 412, "conditionNotMet")
+	w.want("an upload that would replace it", w.ask(http.MethodPost, "/upload/storage/v1/b/"+w.bucket+"/o?uploadType=resumable&name=k", nil, writer...), 403, "forbidden")
+	rewrite := "/storage/v1/b/" + w.bucket + "/o/k/rewriteTo/b/" + w.bucket + "/o/"
+	w.want("a copy", w.ask(http.MethodPost, rewrite+"copied", nil, writer...), 200, "")
+	w.want("a copy over it", w.ask(http.MethodPost, rewrite+"k", nil, writer...), 403, "forbidden")
+	w.want("a copy of what may not be read", w.ask(http.MethodPost, rewrite+"copied2", nil, as("storage.objects.create")...), 403, "forbidden")
+	w.want("replacing with the right to delete", w.ask(http.MethodPost, upload("k", ""), []byte("y"), as("storage.objects.create", "storage.objects.delete")...), 200, "")
+
+	retention := []byte(`{"retention":{"mode":"Unlocked","retainUntilTime":"` + w.Shim.Now().Add(time.Hour).Format(time.RFC3339) + `"}}`)
+	sooner := []byte(`{"retention":{"mode":"Unlocked","retainUntilTime":"` + w.Shim.Now().Add(time.Minute).Format(time.RFC3339) + `"}}`)
+	w.want("a retention", w.ask(http.MethodPatch, w.path("k", ""), retention, as("storage.objects.update", "storage.objects.get")...), 403, "forbidden")
+	extender := as("storage.objects.update", "storage.objects.get", "storage.objects.setRetention")
+	w.want("with the right to it", w.ask(http.MethodPatch, w.path("k", ""), retention, extender...), 200, "")
+	w.want("overriding it", w.ask(http.MethodPatch, w.path("k", "overrideUnlockedRetention=true"), sooner, extender...), 403, "forbidden")
+}
+
 // Behind the shim is a server that protects nothing by itself: this is what the shim is for.
 func TestTheServerBehindIsReachedByNobodyElse(t *testing.T) {
 	w := newWorld(t, stores.RunGCS(t), stores.GCSBucket{Policy: time.Hour})

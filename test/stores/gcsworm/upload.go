@@ -48,9 +48,9 @@ func parseInsert(body []byte) (insertion, *fault) {
 		event: req.EventBasedHold, retention: req.Retention, crc32c: req.CRC32C}, nil
 }
 
-// admit checks whether an object may be created now: the preconditions, and what protects the
-// one it would replace.
-func (s *Shim) admit(b *bucket, q url.Values, key string) *fault {
+// admit checks whether an object may be created now: the preconditions, the right to replace the one that is there, and what
+// protects that.
+func (s *Shim) admit(may permit, b *bucket, q url.Values, key string) *fault {
 	live := b.liveOf(key)
 	if refused := b.conditions(q, "if", key, live); refused != nil {
 		return refused
@@ -58,16 +58,19 @@ func (s *Shim) admit(b *bucket, q url.Values, key string) *fault {
 	if live == nil {
 		return nil
 	}
+	if refused := may("storage.objects.delete"); refused != nil {
+		return refused
+	}
 	return s.guard(b, live, b.versioned)
 }
 
 // insert creates an object of what is in the file. Preconditions are checked now, also if they
 // were checked when the upload began.
-func (s *Shim) insert(b *bucket, q url.Values, in insertion, spool *os.File) (*version, *fault) {
+func (s *Shim) insert(may permit, b *bucket, q url.Values, in insertion, spool *os.File) (*version, *fault) {
 	if in.key == "" || len(in.key) > 1024 {
 		return nil, &fault{http.StatusBadRequest, "required", "Required"}
 	}
-	if refused := s.admit(b, q, in.key); refused != nil {
+	if refused := s.admit(may, b, q, in.key); refused != nil {
 		return nil, refused
 	}
 	sum, err := checksum(spool)
@@ -85,6 +88,9 @@ func (s *Shim) insert(b *bucket, q url.Values, in insertion, spool *os.File) (*v
 		v.event = *in.event
 	}
 	if in.retention != nil {
+		if refused := may("storage.objects.setRetention"); refused != nil {
+			return nil, refused
+		}
 		if refused := s.retain(b, v, in.retention, false); refused != nil {
 			return nil, refused
 		}
@@ -182,7 +188,7 @@ func (s *Shim) serveSimple(w http.ResponseWriter, r *http.Request, name string) 
 	b := s.buckets[name]
 	if b == nil {
 		refused = noBucket()
-	} else if v, no := s.insert(b, r.URL.Query(), in, spool); no != nil {
+	} else if v, no := s.insert(s.access.permit(r), b, r.URL.Query(), in, spool); no != nil {
 		refused = no
 	} else {
 		result = s.describe(b, v)
