@@ -514,6 +514,21 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 		})
 		p.await(t, s.has("shop", "main-0", objectsOf("main-0", 1)))
 	})
+
+	t.Run("an Etcd whose StatefulSet was taken from its pods is deleted with them", func(t *testing.T) {
+		s.change(t, "Etcd", "shop", "main-0", func(o map[string]any) {
+			set(o, map[string]any{"druid.gardener.cloud/suspend-etcd-spec-reconcile": ""}, "metadata", "annotations")
+		})
+		s.looked(t, p)
+		orphan := metav1.DeletePropagationOrphan
+		if err := s.Client.AppsV1().StatefulSets("shop").Delete(t.Context(), "main-0", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, s.absent("StatefulSet", "shop", "main-0"))
+		s.delete(t, "Etcd", "shop", "main-0")
+		p.await(t, s.absent("Etcd", "shop", "main-0"))
+		p.await(t, s.has("shop", "main-0", []string{"PersistentVolumeClaim main-0-main-0-0"}))
+	})
 }
 
 func TestWithoutAutoReconcileTheAnnotationDecides(t *testing.T) {
