@@ -146,6 +146,7 @@ func TestDataVolumesReadyTellsOfWhatStillCounts(t *testing.T) {
 			c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
 		})
 	}
+	going := claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = ptr(metav1.NewTime(testNow)) })
 	pending := claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })
 	check(t, druidv1alpha1.ConditionDataVolumesReady, map[string]conditionCase{
 		"all are":                       {cluster(3), isTrue, "DataVolumesReady", "3 of 3"},
@@ -158,6 +159,10 @@ func TestDataVolumesReadyTellsOfWhatStillCounts(t *testing.T) {
 		"does not grow":                 {cluster(1, size("2Gi", "1Gi"), event(0, "VolumeResizeFailed")), isFalse, "VolumeCannotBeResized", ""},
 		"did not grow at first":         {cluster(1, size("2Gi", "2Gi"), event(0, "VolumeResizeFailed")), isTrue, "DataVolumesReady", ""},
 		"lost":                          {cluster(1, claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })), isFalse, "DataVolumesNotReady", "lost"},
+		"deleted under the only member": {cluster(1, going), isFalse, "DataVolumesNotReady", "claim main-main-0: it is being deleted and goes with the pod main-0, and no other member has the data: set spec.replicas to 3"},
+		"deleted under one of three":    {cluster(3, going), isFalse, "DataVolumesNotReady", "claim main-main-0: it is being deleted and goes with the pod main-0"},
+		"deleted, and the pod goes":     {cluster(3, going, func(o *Observation) { o.Pods[0].DeletionTimestamp = ptr(metav1.NewTime(testNow)) }), isTrue, "DataVolumesReady", ""},
+		"deleted by us, to get larger":  {cluster(3, going, func(o *Observation) { o.Volumes = VolumeNote{druidv1alpha1.ReasonVolumeResizing, "it grows"} }), isTrue, "VolumeResizing", "it grows"},
 		"not there yet":                 {cluster(1, func(o *Observation) { o.Claims = nil }), isUnknown, "DataVolumesUnknown", "main-main-0"},
 		"a member says: read-only":      {cluster(3, reports(2, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonVolumeReadOnly, "cannot write"))), isFalse, "VolumeReadOnly", "main-2, claim main-main-2: cannot write"},
 		"a member says: not mine":       {cluster(3, reports(2, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonVolumeMismatch, ""))), isFalse, "VolumeMismatch", "main-2"},
