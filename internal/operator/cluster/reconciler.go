@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"slices"
 	"sync"
@@ -31,9 +32,11 @@ import (
 const (
 	// soon: a step was made, or something is waited for that nobody tells of.
 	soon = 2 * time.Second
-	// tokenEvery is how often is looked whether the Secret with the token is there, while pods do not
-	// start.
-	tokenEvery = time.Minute
+	// tokenEvery is how often is looked whether the Secret with the token is there, while it is needed: pods do
+	// not start, or sidecars are asked. tokenSeldom: otherwise, or up to half as much later, so that it is not
+	// looked for those of all Etcds at once.
+	tokenEvery  = time.Minute
+	tokenSeldom = 10 * time.Minute
 )
 
 // Reconciler makes clusters of Etcds.
@@ -59,7 +62,7 @@ type Reconciler struct {
 	logger     *slog.Logger
 
 	mu     sync.Mutex
-	tokens map[types.UID]time.Time // when the Secret was seen last, by Etcd
+	tokens map[types.UID]time.Time // when the Secret was seen last, or taken for granted, by Etcd
 	claims map[types.UID]claimNews
 	quiet  map[types.UID]Quiet
 }
@@ -194,26 +197,32 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 		q, calm = r.calm(o)
 	}
 	if calm && !pending {
-		o.Quiet = &q
-		return o, nil
+		if err := r.token(ctx, o, false); err != nil {
+			return nil, err
+		}
+		if o.NewToken == nil && !o.TokenTaken {
+			o.Quiet = &q
+			return o, nil
+		}
 	}
 	if sizeOf(o).want > 0 {
 		r.snapshots.drop(e.UID, finalFor(e))
 	}
 	o.Snapshots = r.snapshots.of(e)
-	if err := r.token(ctx, o); err != nil {
+	s := sizeOf(o)
+	asks := s.asks() || len(outdated(o)) > 0 || o.foreign() || volumesAsk || fallsAsleep(o, r.now())
+	if err := r.token(ctx, o, asks); err != nil {
 		return nil, err
 	}
 	if err := r.missingSecrets(ctx, o); err != nil {
 		return nil, err
 	}
-	s := sizeOf(o)
 	if s.certifies() {
 		if err := r.tryCertificates(ctx, o, s); err != nil {
 			return nil, err
 		}
 	}
-	if s.asks() || len(outdated(o)) > 0 || o.foreign() || volumesAsk || fallsAsleep(o, r.now()) {
+	if asks {
 		o.Asked = true
 		o.Sidecars = r.sidecars.ask(ctx, o)
 	}
@@ -249,17 +258,16 @@ const tokenBytes = 32
 // mountPatience is how long a pod on a node may take to start before what it mounts is looked for.
 const mountPatience = 15 * time.Second
 
-// token makes one if there is no Secret with one. The Secret is looked for only as long as pods do
-// not start on their nodes: those that run have it, and it was made before the StatefulSet.
-func (r *Reconciler) token(ctx context.Context, o *Observed) error {
+// token makes one if there is no Secret with one. Nobody tells of Secrets, which the operator may not list: it is
+// looked for while pods do not start on their nodes and when sidecars are going to be asked, and seldom otherwise, as
+// pods that run have it, and it was made before the StatefulSet.
+func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 	e := o.Etcd
 	if e.RuntimeComponentsDisabled() {
 		return nil
 	}
-	r.mu.Lock()
-	seen := r.tokens[e.UID]
-	r.mu.Unlock()
-	if o.StatefulSet != nil && !o.foreign() && !r.unmounted(o) || r.now().Sub(seen) < tokenEvery {
+	needed := asks || o.StatefulSet == nil || o.foreign() || r.unmounted(o)
+	if !r.tokenDue(e, needed) {
 		return nil
 	}
 	var secret corev1.Secret
@@ -280,6 +288,24 @@ func (r *Reconciler) token(ctx context.Context, o *Observed) error {
 	defer r.mu.Unlock()
 	r.tokens[e.UID] = r.now()
 	return nil
+}
+
+// tokenDue says whether the Secret with the token is looked for now. What an operator never looked for it takes for
+// granted at first, unless it is needed.
+func (r *Reconciler) tokenDue(e *druidv1alpha1.Etcd, needed bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen, known := r.tokens[e.UID]
+	switch {
+	case needed:
+		return r.now().Sub(seen) >= tokenEvery
+	case !known:
+		r.tokens[e.UID] = r.now()
+		return false
+	}
+	later := fnv.New32a()
+	_, _ = later.Write([]byte(e.UID))
+	return r.now().Sub(seen) >= tokenSeldom+time.Duration(later.Sum32()%uint32(tokenSeldom/2/time.Second))*time.Second
 }
 
 // unmounted: a pod is on a node and does not start.
