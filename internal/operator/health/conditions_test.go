@@ -228,6 +228,30 @@ func TestOfAClusterWithoutMembersNothingIsChecked(t *testing.T) {
 	}
 }
 
+// What is held, or not asked for, leaves the members as they are: they serve clients, or do not.
+func TestMembersThatAreToSleepAreLookedAtUntilTheyDo(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		change []func(*Observation)
+		ready  druidv1alpha1.ConditionStatus
+		reason string
+	}{
+		"they run":                     {nil, isTrue, "Quorate"},
+		"two are gone":                 {[]func(*Observation){gone(0), gone(1)}, isFalse, "QuorumLost"},
+		"the StatefulSet is made anew": {[]func(*Observation){gone(0), gone(1), func(o *Observation) { o.StatefulSet = nil }}, isFalse, "QuorumLost"},
+		"their pods end":               {[]func(*Observation){gone(0), func(o *Observation) { o.StatefulSet.Spec.Replicas = ptr(int32(0)) }}, isUnknown, "NotChecked"},
+	} {
+		o := cluster(3, append([]func(*Observation){func(o *Observation) { o.Etcd.Spec.Replicas = 0 }}, c.change...)...)
+		found := Conditions(o, Members(o, DefaultThresholds(), testNow), testNow)
+		ready, lost := druidv1alpha1.FindCondition(found, druidv1alpha1.ConditionReady), druidv1alpha1.FindCondition(found, druidv1alpha1.ConditionQuorumLost)
+		if ready.Status != c.ready || ready.Reason != c.reason {
+			t.Errorf("%s: Ready is %s, %s: %s; want %s, %s", phrase, ready.Status, ready.Reason, ready.Message, c.ready, c.reason)
+		}
+		if (lost.Reason == druidv1alpha1.ReasonNotChecked) != (c.reason == druidv1alpha1.ReasonNotChecked) {
+			t.Errorf("%s: QuorumLost is %s, %s", phrase, lost.Status, lost.Reason)
+		}
+	}
+}
+
 func TestHowManyPodsMustStay(t *testing.T) {
 	for phrase, c := range map[string]struct {
 		replicas          int32
@@ -297,7 +321,7 @@ func TestWhateverIsSeenTheSecondLookChangesNothing(t *testing.T) {
 		members := Members(o, DefaultThresholds(), testNow)
 		first := Conditions(o, members, testNow)
 		ready, all, lost := druidv1alpha1.FindCondition(first, "Ready"), druidv1alpha1.FindCondition(first, "AllMembersReady"), druidv1alpha1.FindCondition(first, "QuorumLost")
-		if o.wanted() > 0 && (all.Status == isTrue && ready.Status == isUnknown || ready.Status == isTrue && lost.Status == isTrue) {
+		if o.expected() > 0 && (all.Status == isTrue && ready.Status == isUnknown || ready.Status == isTrue && lost.Status == isTrue) {
 			t.Fatalf("%+v\n%+v\n%+v", ready, all, lost)
 		}
 		//nolint:staticcheck // deprecated for readers, not for us
