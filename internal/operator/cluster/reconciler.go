@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -393,32 +395,50 @@ func (r *Reconciler) finalizer(ctx context.Context, e *druidv1alpha1.Etcd) error
 	return nil
 }
 
-// finish takes annotations away by which somebody asked for what is done.
+// finish takes annotations away by which somebody asked for what is done: for the specification that was seen, and
+// with the values that were. Who asks for a newer one meanwhile has that looked at.
 func (r *Reconciler) finish(ctx context.Context, e *druidv1alpha1.Etcd, p Plan, out outcome) error {
 	if len(out.failures) > 0 || len(p.Refused) > 0 || !p.Size.Done {
 		return nil
 	}
-	before := e.DeepCopy()
-	for name, value := range before.Annotations {
+	var done []string
+	for name, value := range e.Annotations {
 		switch name {
 		case druidv1alpha1.AnnotationOperation, druidv1alpha1.AnnotationOperationOld:
 			if p.Mode == ModeApply && value == druidv1alpha1.OperationReconcile {
-				delete(e.Annotations, name)
+				done = append(done, name)
 			}
 		case druidv1alpha1.AnnotationTakeOverBackups:
 			// All pods were told, and whoever makes the backups could.
 			if p.Mode != ModeWatch && p.Done() && holds(p.Conditions, druidv1alpha1.ConditionBackupReady) {
-				delete(e.Annotations, name)
+				done = append(done, name)
 			}
 		}
 	}
-	if len(e.Annotations) == len(before.Annotations) {
+	if len(done) == 0 {
 		return nil
 	}
-	if err := r.client.Patch(ctx, e, client.MergeFrom(before), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove the annotation of what is done: %w", err)
+	// The version of the Etcd says nothing here: it changes with each status.
+	steps := []step{{"test", "/metadata/uid", e.UID}, {"test", "/metadata/generation", e.Generation}}
+	for _, name := range done {
+		path := "/metadata/annotations/" + strings.ReplaceAll(name, "/", "~1")
+		steps = append(steps, step{"test", path, e.Annotations[name]}, step{"remove", path, nil})
+	}
+	patch, err := json.Marshal(steps)
+	if err == nil {
+		err = r.client.Patch(ctx, e, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(kube.FieldManager))
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the annotation of what is done from the Etcd of generation %d: %w", e.Generation, err)
 	}
 	return nil
+}
+
+// step is one of a JSON patch, which is carried out whole or, if a test fails, not at all.
+type step struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
 }
 
 // tell logs and sends events of what became different.

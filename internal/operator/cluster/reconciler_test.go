@@ -18,6 +18,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/metrics"
+	"druid.internal/druid/internal/operator/rollout"
 )
 
 // newReconciler is one with testSettings at testNow, for which nothing is there but the objects.
@@ -56,4 +57,35 @@ func reread[T client.Object](t *testing.T, c client.Client, object T) (T, error)
 	t.Helper()
 	now := object.DeepCopyObject().(T)
 	return now, c.Get(context.Background(), client.ObjectKeyFromObject(object), now)
+}
+
+// What is done was read a moment ago. Who applies another specification with the same annotation meanwhile asks for that.
+func TestARequestForANewerSpecificationStaysWhenTheOlderOneIsDone(t *testing.T) {
+	e := newEtcd(1)
+	e.Annotations = map[string]string{druidv1alpha1.AnnotationOperation: druidv1alpha1.OperationReconcile}
+	r, c := newReconciler(t, e)
+	done := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Done: true}}
+	seen, err := reread(t, c, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := seen.DeepCopy()
+	newer.Spec.Etcd.Metrics = ptr(druidv1alpha1.MetricsExtensive)
+	newer.Generation++
+	if err := c.Update(context.Background(), newer); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.finish(context.Background(), seen, done, outcome{}); err == nil {
+		t.Error("the end of what was seen was no error, after which is looked again")
+	}
+	now, err := reread(t, c, e)
+	if err != nil || now.ReconcileRequested() == "" {
+		t.Errorf("annotations %v (%v): the request to apply the newer specification went unseen", now.Annotations, err)
+	}
+	if err := r.finish(context.Background(), now, done, outcome{}); err != nil {
+		t.Fatal(err)
+	}
+	if now, err = reread(t, c, e); err != nil || now.ReconcileRequested() != "" {
+		t.Errorf("annotations %v (%v), want the request to be gone with what it asked for", now.Annotations, err)
+	}
 }
