@@ -50,8 +50,9 @@ const (
 	// ModeRepair: everything is made as the specification said when it was applied last, which it
 	// still says.
 	ModeRepair Mode = "repair"
-	// ModeTend: the pods' template and configuration stay as they are; what is missing is made, and
-	// the PodDisruptionBudget follows the health of the cluster.
+	// ModeTend: the pods' template and configuration stay as they are, and the number of members; what is
+	// missing is made, and the PodDisruptionBudget follows the health of the cluster. If the template or the
+	// configuration is missing itself, both are made as the specification says: what it said is not known any more.
 	ModeTend Mode = "tend"
 	// ModeWatch: nothing is changed, only the status is written.
 	ModeWatch Mode = "watch"
@@ -195,8 +196,13 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 		return
 	}
 	p.safe.sleep = p.Sleep.Hold
-	if p.Size = size.step(now, p.safe); p.Mode == ModeTend {
+	switch {
+	case p.Mode == ModeTend && o.incomplete():
+		p.Size = size.present().step(now, p.safe)
+	case p.Mode == ModeTend:
 		p.Size = size.keep(p.Why)
+	default:
+		p.Size = size.step(now, p.safe)
 	}
 	hold := p.Size.Hold
 	var before *Snapshot
@@ -342,7 +348,7 @@ func (p *Plan) choose(o *Observed, size size, in desired.Input, set desired.Set,
 				p.Joining = append(p.Joining, key.Name)
 			}
 		case "ConfigMap", "StatefulSet":
-			if p.Mode == ModeTend {
+			if p.Mode == ModeTend && !o.incomplete() {
 				continue
 			}
 		case "PodDisruptionBudget":

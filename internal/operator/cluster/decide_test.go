@@ -74,6 +74,57 @@ func TestWithoutBeingAskedTheTemplateStaysAndTheBudgetFollows(t *testing.T) {
 	}
 }
 
+// What the pods were made of is known by their StatefulSet and ConfigMap alone. Without one of them the cluster would
+// stay down, and with only one of them of another specification its pods might not start.
+func TestWithoutBeingAskedWhatIsGoneIsMadeAnewAndTheSizeStays(t *testing.T) {
+	manual := testSettings
+	manual.AutoReconcile = false
+	noSet := func(o *Observed) { delete(o.Live, Key{"StatefulSet", "main"}); o.StatefulSet = nil }
+	noPods := func(o *Observed) { o.Pods, o.Sidecars = nil, nil }
+	noConfig := func(o *Observed) { delete(o.Live, Key{"ConfigMap", "main-config"}); o.ConfigMap = nil }
+	asleep := func(o *Observed) { noPods(o); o.Members = nil }
+	for phrase, c := range map[string]struct {
+		change                  []func(*Observed)
+		wantMembers, wantPods   int32
+		wantStatefulSet, wantCM bool
+	}{
+		"nothing is gone":                        {[]func(*Observed){wants(5)}, 3, 3, false, false},
+		"the StatefulSet and the pods":           {[]func(*Observed){wants(5), noSet, noPods}, 3, 3, true, true},
+		"the StatefulSet, while three run":       {[]func(*Observed){wants(1), noSet}, 3, 3, true, true},
+		"the StatefulSet, and nobody is wanted":  {[]func(*Observed){wants(0), noSet, noPods}, 3, 3, true, true},
+		"the ConfigMap":                          {[]func(*Observed){wants(5), noConfig}, 3, 3, true, true},
+		"the ConfigMap, and nobody is wanted":    {[]func(*Observed){wants(0), noConfig}, 3, 3, true, true},
+		"both, and the pods":                     {[]func(*Observed){wants(1), noConfig, noSet, noPods}, 3, 3, true, true},
+		"the StatefulSet of a cluster asleep":    {[]func(*Observed){wants(3), noSet, asleep}, 3, 0, true, true},
+		"both of a cluster that is to be larger": {[]func(*Observed){wants(5), noConfig, noSet, noPods}, 3, 3, true, true},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			o := running(t, 3, append([]func(*Observed){relaxed}, c.change...)...)
+			p := mustDecide(t, o, manual)
+			if p.Mode != ModeTend {
+				t.Fatalf("the mode is %s", p.Mode)
+			}
+			set, config := false, false
+			for _, object := range p.Objects {
+				switch object := object.(type) {
+				case *appsv1.StatefulSet:
+					if set = true; *object.Spec.Replicas != c.wantPods {
+						t.Errorf("the StatefulSet gets %d pods, want %d", *object.Spec.Replicas, c.wantPods)
+					}
+				case *corev1.ConfigMap:
+					config = true
+					if n := desired.ReadConfigMap(o.Etcd, object).Members; n != c.wantMembers {
+						t.Errorf("the ConfigMap lists %d members, want %d", n, c.wantMembers)
+					}
+				}
+			}
+			if set != c.wantStatefulSet || config != c.wantCM {
+				t.Errorf("the StatefulSet is made: %t, the ConfigMap: %t; want %t, %t", set, config, c.wantStatefulSet, c.wantCM)
+			}
+		})
+	}
+}
+
 func TestAClusterGrowsByListingThenByPods(t *testing.T) {
 	o := running(t, 1, wants(3))
 	p := mustDecide(t, o, testSettings)
