@@ -113,6 +113,7 @@ type Plan struct {
 	Conditions []druidv1alpha1.Condition
 
 	safe              safety
+	healthy           bool     // all members that there are to be now, for the PodDisruptionBudget
 	schedules, images []string // that are not as the specification says
 }
 
@@ -149,15 +150,15 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	p.Members = health.Members(o.Observation, s.Thresholds, now)
 	p.Conditions = health.Conditions(o.Observation, p.Members, now)
 	p.safe = safetyOf(o, p.Conditions)
-	healthy := holds(p.Conditions, druidv1alpha1.ConditionAllMembersReady)
-	if q := o.Quiet; q != nil && q.healthy == healthy && q.backedUp == p.safe.backedUp {
+	p.Mode, p.Why = modeOf(o, s)
+	p.healthy = p.allReady(o, now)
+	if q := o.Quiet; q != nil && q.healthy == p.healthy && q.backedUp == p.safe.backedUp {
 		p.Mode, p.Why, p.Size, p.schedules, p.images = q.mode, q.why, q.size, q.schedules, q.images
 		p.hibernate(o, sizeOf(o), now)
 		p.decideVolumes(o, now)
 		p.conclude(o, now)
 		return p, nil
 	}
-	p.Mode, p.Why = modeOf(o, s)
 	size := sizeOf(o)
 	p.hibernate(o, size, now)
 	p.steps(o, size, now)
@@ -170,7 +171,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		p.stayOpen(o)
 		return p, nil
 	}
-	in.MinAvailable = health.MinAvailable(p.Size.Replicas, healthy, p.safe.backedUp)
+	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
 	set, err := desired.Objects(in)
 	if err != nil {
 		return p, err
@@ -182,6 +183,18 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		p.deleteClaims(o)
 	}
 	return p, nil
+}
+
+// allReady says whether all members are ready: those that there are, as long as nobody asks for more or fewer.
+func (p *Plan) allReady(o *Observed, now time.Time) bool {
+	n := o.replicas()
+	if p.Mode != ModeTend || n == 0 || n == o.Etcd.Spec.Replicas {
+		return holds(p.Conditions, druidv1alpha1.ConditionAllMembersReady)
+	}
+	applied, e := o.Observation, *o.Etcd
+	e.Spec.Replicas = n
+	applied.Etcd = &e
+	return holds(health.Conditions(applied, p.Members, now), druidv1alpha1.ConditionAllMembersReady)
 }
 
 // steps decides how many members there are, and which pod is replaced.

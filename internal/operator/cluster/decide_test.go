@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,6 +72,37 @@ func TestWithoutBeingAskedTheTemplateStaysAndTheBudgetFollows(t *testing.T) {
 	want := []string{"change PodDisruptionBudget main", "make Service main-client"}
 	if diff := cmp.Diff(want, changes(o, mustDecide(t, o, manual))); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+// Those who are only wanted have no pod that could be evicted, and do not come before somebody asks for them.
+func TestAScaleOutThatNobodyAskedForHoldsUpNoDrain(t *testing.T) {
+	manual := testSettings
+	manual.AutoReconcile = false
+	for phrase, c := range map[string]struct {
+		change []func(*Observed)
+		want   int
+	}{
+		"all three are healthy":    {nil, 2},
+		"one of the three is down": {[]func(*Observed){silent(0, 10*time.Minute), down(0)}, 3},
+	} {
+		o := running(t, 3, append([]func(*Observed){relaxed, wants(5)}, c.change...)...)
+		for _, object := range mustDecide(t, o, manual).Objects {
+			if b, is := object.(*policyv1.PodDisruptionBudget); is && b.Spec.MinAvailable.IntValue() != c.want {
+				t.Errorf("%s: minAvailable is %d, want %d", phrase, b.Spec.MinAvailable.IntValue(), c.want)
+			}
+		}
+	}
+	well := running(t, 3, wants(5))
+	relaxed(well)
+	q, is := quiet(well, mustDecide(t, well, manual), outcome{})
+	if well.Asked = false; !is {
+		q, is = quiet(well, mustDecide(t, well, manual), outcome{})
+	}
+	silent(0, 10*time.Minute)(well)
+	well.Quiet = &q
+	if p := mustDecide(t, well, manual); !is || len(p.Objects) == 0 {
+		t.Errorf("when a member fails later, the budget is not looked at (the look before was quiet: %t)", is)
 	}
 }
 
