@@ -28,6 +28,7 @@ import (
 // +kubebuilder:printcolumn:name="Current Replicas",type=integer,JSONPath=`.status.currentReplicas`,priority=1
 // +kubebuilder:printcolumn:name="Ready Replicas",type=integer,JSONPath=`.status.readyReplicas`,priority=1
 // +kubebuilder:printcolumn:name="Up To Date",type=string,JSONPath=`.status.conditions[?(@.type=="AllMembersUpdated")].status`,priority=1
+// +kubebuilder:printcolumn:name="Held",type=string,JSONPath=`.status.conditions[?(@.type=="ReconcileHeld")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Last Operation",type=string,JSONPath=`.status.lastOperation.state`,priority=1
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.lastKnownRevision`,priority=1
 // +kubebuilder:printcolumn:name="Protection",type=string,JSONPath=`.status.backup.protectionLevel`,priority=1

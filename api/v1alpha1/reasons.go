@@ -132,6 +132,14 @@ const (
 	ReasonControllerNotPresent = "ControllerNotPresent" // this version of the operator has no controller for the fields
 )
 
+// Reasons of ReconcileHeld.
+const (
+	ReasonSuspended       = "Suspended"       // by the annotation druid.gardener.cloud/suspend-etcd-spec-reconcile: nothing is changed at all
+	ReasonNotTakenOver    = "NotTakenOver"    // the objects are the original's, and nothing of them is changed
+	ReasonNotRequested    = "NotRequested"    // the specification has changed, and auto-reconcile is off
+	ReasonOperatorChanged = "OperatorChanged" // the operator has changed, and auto-reconcile is off
+)
+
 // Reasons of Succeeded and Failed, besides SecretMissing, PodUnschedulable and ImagePullFailed.
 const (
 	ReasonCopying       = "Copying"       // the Job is at work, or about to be

@@ -476,6 +476,7 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 			set(o, "extensive", "spec", "etcd", "metrics")
 		})
 		s.looked(t, p)
+		p.await(t, s.condition("shop", "main-0", "ReconcileHeld", "True", "Suspended", "druid.gardener.cloud/suspend-etcd-spec-reconcile"))
 		s.delete(t, "Lease", "shop", "main-0-0")
 		s.looked(t, p)
 		if _, err := s.get(t.Context(), "Lease", "shop", "main-0-0"); !apierrors.IsNotFound(err) {
@@ -552,6 +553,7 @@ func TestWithoutAutoReconcileTheAnnotationDecides(t *testing.T) {
 		}
 		s.change(t, "Etcd", "shop", "main", func(o map[string]any) { set(o, port, "spec", "etcd", "clientPort") })
 		s.looked(t, p)
+		p.await(t, s.condition("shop", "main", "ReconcileHeld", "True", "NotRequested", "to apply it, annotate the Etcd with druid.gardener.cloud/operation=reconcile"))
 		if got := ports(t.Context()); slices.Contains(got, int32(port)) {
 			t.Errorf("nobody asked for it, and the Service has the ports %v", got)
 		}
@@ -561,6 +563,13 @@ func TestWithoutAutoReconcileTheAnnotationDecides(t *testing.T) {
 			e, err := s.get(ctx, "Etcd", "shop", "main")
 			if err == nil && e.GetAnnotations()[spelling] != "" {
 				err = fmt.Errorf("the annotation %s is still there", spelling)
+			}
+			return err
+		})
+		p.await(t, func(ctx context.Context) error {
+			e, err := s.get(ctx, "Etcd", "shop", "main")
+			if err == nil && strings.Contains(fmt.Sprint(e.Object["status"]), "ReconcileHeld") {
+				err = errors.New("the condition says that the specification is not applied")
 			}
 			return err
 		})

@@ -11,8 +11,9 @@ import (
 )
 
 // ownConditions puts the conditions about the specification itself among the others: schedules that
-// cannot be read, images that are replaced, fields without effect. Those that do not apply are taken out.
-func ownConditions(all []druidv1alpha1.Condition, o *Observed, schedules, images []string, now time.Time) []druidv1alpha1.Condition {
+// cannot be read, images that are replaced, fields without effect, and why it is not applied. Those that do not apply
+// are taken out.
+func ownConditions(all []druidv1alpha1.Condition, o *Observed, p Plan, now time.Time) []druidv1alpha1.Condition {
 	all = slices.Clone(all)
 	put := func(of druidv1alpha1.ConditionType, there bool, status druidv1alpha1.ConditionStatus, reason, message string) {
 		if !there {
@@ -21,16 +22,17 @@ func ownConditions(all []druidv1alpha1.Condition, o *Observed, schedules, images
 		}
 		all = druidv1alpha1.SetCondition(all, druidv1alpha1.Condition{Type: of, Status: status, Reason: reason, Message: message}, metav1.NewTime(now))
 	}
-	if len(schedules) > 0 {
-		put(druidv1alpha1.ConditionSchedulesValid, true, druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonScheduleInvalid, strings.Join(schedules, "; "))
+	if len(p.schedules) > 0 {
+		put(druidv1alpha1.ConditionSchedulesValid, true, druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonScheduleInvalid, strings.Join(p.schedules, "; "))
 	} else {
 		put(druidv1alpha1.ConditionSchedulesValid, true, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonSchedulesValid, "every schedule can be read")
 	}
-	put(druidv1alpha1.ConditionImagesReplaced, len(images) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonImagesOfOriginal,
-		"replaced by the operator's own image, as the original's programs do not know our flags; remove or change: "+strings.Join(images, ", "))
+	put(druidv1alpha1.ConditionImagesReplaced, len(p.images) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonImagesOfOriginal,
+		"replaced by the operator's own image, as the original's programs do not know our flags; remove or change: "+strings.Join(p.images, ", "))
 	idle := withoutEffect(o.Etcd)
 	put(druidv1alpha1.ConditionFieldsWithoutEffect, len(idle) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonControllerNotPresent,
 		"this version of the operator does not act on "+strings.Join(idle, ", "))
+	put(druidv1alpha1.ConditionReconcileHeld, p.Held != "", druidv1alpha1.ConditionTrue, p.Held, p.Why)
 	if c := druidv1alpha1.FindCondition(all, druidv1alpha1.ConditionAllMembersReady); c != nil && c.Status == druidv1alpha1.ConditionFalse && len(o.MissingSecrets)+len(o.LackingSecrets) > 0 {
 		why := slices.DeleteFunc([]string{missing(o.MissingSecrets), lacking(o.LackingSecrets), c.Message}, func(s string) bool { return s == "" })
 		put(c.Type, true, c.Status, druidv1alpha1.ReasonSecretMissing, strings.Join(why, "; "))

@@ -29,7 +29,7 @@ func TestMissingSecretsAreTheReasonWhyMembersAreNotReady(t *testing.T) {
 	} {
 		before := []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionAllMembersReady, Status: c.status, Reason: druidv1alpha1.ReasonNotAllMembersReady, Message: "members that are ready: 0 of 3"}}
 		o := &Observed{Observation: health.Observation{Etcd: &druidv1alpha1.Etcd{}}, MissingSecrets: c.missing, LackingSecrets: c.lacking}
-		got := druidv1alpha1.FindCondition(ownConditions(before, o, nil, nil, time.Unix(0, 0)), druidv1alpha1.ConditionAllMembersReady)
+		got := druidv1alpha1.FindCondition(ownConditions(before, o, Plan{}, time.Unix(0, 0)), druidv1alpha1.ConditionAllMembersReady)
 		if got == nil || got.Status != c.status || got.Reason != c.wantReason || !strings.HasSuffix(got.Message, c.wantText) {
 			t.Errorf("%s: %+v, want %s %s ...%s", name, got, c.status, c.wantReason, c.wantText)
 		}

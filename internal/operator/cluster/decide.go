@@ -58,32 +58,34 @@ const (
 	ModeWatch Mode = "watch"
 )
 
-// modeOf says how much is done, and why.
-func modeOf(o *Observed, s Settings) (Mode, string) {
+// modeOf says how much is done, and why. held is the reason of the condition ReconcileHeld; empty: nothing is.
+func modeOf(o *Observed, s Settings) (mode Mode, held, why string) {
 	e := o.Etcd
 	applied := e.Status.ObservedGeneration
+	const ask = ", annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
 	switch {
 	case e.Suspended():
-		return ModeWatch, "suspended by the annotation " + druidv1alpha1.AnnotationSuspendReconcile
+		return ModeWatch, druidv1alpha1.ReasonSuspended, "suspended by the annotation " + druidv1alpha1.AnnotationSuspendReconcile
 	case e.ReconcileRequested() != "":
-		return ModeApply, "asked for by the annotation " + e.ReconcileRequested()
+		return ModeApply, "", "asked for by the annotation " + e.ReconcileRequested()
 	case applied == nil:
-		return ModeApply, "never applied before"
+		return ModeApply, "", "never applied before"
 	case s.AutoReconcile:
-		return ModeApply, "every change is applied"
+		return ModeApply, "", "every change is applied"
 	case o.foreign():
-		return ModeWatch, "the objects are the original's; to take the cluster over, annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
+		return ModeWatch, druidv1alpha1.ReasonNotTakenOver, "the objects are the original's; to take the cluster over" + ask
 	case *applied != e.Generation:
-		return ModeTend, "the specification has changed; to apply it, annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
+		return ModeTend, druidv1alpha1.ReasonNotRequested, "the specification has changed; to apply it" + ask
 	case o.StatefulSet != nil && o.StatefulSet.Annotations[druidv1alpha1.AnnotationAppliedBy] != s.Identity():
-		return ModeTend, "the operator has changed; to apply what follows from that, annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
+		return ModeTend, druidv1alpha1.ReasonOperatorChanged, "the operator has changed; to apply what follows from that" + ask
 	}
-	return ModeRepair, "the specification was applied"
+	return ModeRepair, "", "the specification was applied"
 }
 
 // Plan is what is done about an Etcd, in the order of its fields, with the reasons.
 type Plan struct {
 	Mode Mode
+	Held string // the reason of the condition ReconcileHeld; empty: the specification is applied
 	Why  string // the mode
 
 	// Sleep is what is done because no member is wanted, or was. Hibernation is status.hibernation as it has to
@@ -150,7 +152,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	p.Members = health.Members(o.Observation, s.Thresholds, now)
 	p.Conditions = health.Conditions(o.Observation, p.Members, now)
 	p.safe = safetyOf(o, p.Conditions)
-	p.Mode, p.Why = modeOf(o, s)
+	p.Mode, p.Held, p.Why = modeOf(o, s)
 	p.healthy = p.allReady(o, now)
 	if q := o.Quiet; q != nil && q.healthy == p.healthy && q.backedUp == p.safe.backedUp {
 		p.Mode, p.Why, p.Size, p.schedules, p.images = q.mode, q.why, q.size, q.schedules, q.images
@@ -250,7 +252,7 @@ func (p *Plan) rolloutWaits(o *Observed) string {
 // conclude puts the conditions about the specification beside those about the cluster.
 func (p *Plan) conclude(o *Observed, now time.Time) {
 	p.Conditions = health.Merge(o.Etcd.Status.Conditions, p.Conditions)
-	p.Conditions = ownConditions(p.Conditions, o, p.schedules, p.images, now)
+	p.Conditions = ownConditions(p.Conditions, o, *p, now)
 	if c, applies := p.hibernated(); applies {
 		p.Conditions = druidv1alpha1.SetCondition(p.Conditions, c, metav1.NewTime(now))
 	} else if p.Mode == ModeApply || p.Mode == ModeRepair {

@@ -55,6 +55,10 @@ func TestWhenTheSpecificationIsActedOn(t *testing.T) {
 		if p.Mode != c.want || p.Why == "" {
 			t.Errorf("%s: %s (%s), want %s", phrase, p.Mode, p.Why, c.want)
 		}
+		held := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionReconcileHeld)
+		if (held != nil) != (c.want == ModeWatch || c.want == ModeTend) || held != nil && held.Message != p.Why {
+			t.Errorf("%s: ReconcileHeld is %+v, want it to be there only while something is held, and to say why (%s)", phrase, held, p.Why)
+		}
 		if c.want == ModeWatch && len(p.Objects)+len(p.Remove) > 0 {
 			t.Errorf("%s: changes %v, want none", phrase, changes(nil, p))
 		}

@@ -184,7 +184,7 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 	if err := r.claimEvents(ctx, o); err != nil {
 		return nil, err
 	}
-	mode, _ := modeOf(o, r.settings)
+	mode, _, _ := modeOf(o, r.settings)
 	if mode == ModeWatch {
 		return o, nil
 	}
