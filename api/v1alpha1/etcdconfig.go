@@ -86,7 +86,8 @@ type EtcdConfig struct {
 	// members in two rounds, so that they can always talk to each other. The certificate of the Secret
 	// serverTLSSecretRef must be for servers and for clients, and must name each member's pod in the peer Service,
 	// such as etcd-main-0.etcd-main-peer.NAMESPACE.svc or *.etcd-main-peer.NAMESPACE.svc: until it does, a running
-	// cluster is not changed to TLS.
+	// cluster is not changed to TLS. Members show it as clients, too: clientTLSSecretRef is not read, and the condition
+	// FieldsWithoutEffect says so.
 	// +optional
 	PeerUrlTLS *PeerTLSConfig `json:"peerUrlTls,omitempty"`
 	// URLs by which members can be reached from outside, besides the one within this Kubernetes.

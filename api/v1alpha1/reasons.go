@@ -130,6 +130,7 @@ const (
 	ReasonScheduleInvalid      = "ScheduleInvalid"      // a schedule cannot be read; the message names the field
 	ReasonImagesOfOriginal     = "ImagesOfOriginal"     // images of the original project do not take our flags
 	ReasonControllerNotPresent = "ControllerNotPresent" // this version of the operator has no controller for the fields
+	ReasonFieldsNotUsed        = "FieldsNotUsed"        // fields count for nothing; the message says what does instead
 )
 
 // Reasons of ReconcileHeld.

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
 )
 
 // ownConditions puts the conditions about the specification itself among the others: schedules that
@@ -29,8 +30,8 @@ func ownConditions(all []druidv1alpha1.Condition, o *Observed, p Plan, now time.
 	}
 	put(druidv1alpha1.ConditionImagesReplaced, len(p.images) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonImagesOfOriginal,
 		"replaced by the operator's own image, as the original's programs do not know our flags; remove or change: "+strings.Join(p.images, ", "))
-	idle := withoutEffect(o.Etcd)
-	put(druidv1alpha1.ConditionFieldsWithoutEffect, len(idle) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonControllerNotPresent,
+	reason, idle := withoutEffect(o.Etcd)
+	put(druidv1alpha1.ConditionFieldsWithoutEffect, len(idle) > 0, druidv1alpha1.ConditionTrue, reason,
 		"this version of the operator does not act on "+strings.Join(idle, ", "))
 	put(druidv1alpha1.ConditionReconcileHeld, p.Held != "", druidv1alpha1.ConditionTrue, p.Held, p.Why)
 	if c := druidv1alpha1.FindCondition(all, druidv1alpha1.ConditionAllMembersReady); c != nil && c.Status == druidv1alpha1.ConditionFalse && len(o.MissingSecrets)+len(o.LackingSecrets) > 0 {
@@ -64,13 +65,23 @@ func lacking(all []LackingSecret) string {
 	return "Secrets without keys that they must have: " + strings.Join(parts, "; ") + "; add them"
 }
 
-// withoutEffect are fields that are set and that nothing acts on.
-func withoutEffect(e *druidv1alpha1.Etcd) (fields []string) {
+// withoutEffect are fields that are set and that nothing acts on, with what counts instead.
+func withoutEffect(e *druidv1alpha1.Etcd) (reason string, fields []string) {
+	reason = druidv1alpha1.ReasonControllerNotPresent
 	if e.Spec.Backup.SnapshotCompaction != nil {
 		fields = append(fields, "spec.backup.snapshotCompaction")
 	}
 	if e.Spec.Backup.CompactionResources != nil { //nolint:staticcheck // whoever still uses it is told
 		fields = append(fields, "spec.backup.compactionResources")
 	}
-	return fields
+	for _, u := range e.UnusedSecrets() {
+		reason = druidv1alpha1.ReasonFieldsNotUsed
+		switch u.Field {
+		case druidv1alpha1.FieldPeerClientSecret:
+			fields = append(fields, u.Field+" (members show each other the certificate in serverTLSSecretRef)")
+		case druidv1alpha1.FieldStoreSecret:
+			fields = append(fields, u.Field+" of a local store (the backups are below "+desired.DefaultHostPath+" of the node, and not where the key hostPath of the Secret says)")
+		}
+	}
+	return reason, fields
 }

@@ -126,7 +126,7 @@ func copying(o *Observed, job *batchv1.Job) Plan {
 			}
 		}
 	}
-	if !o.started() && len(secrets(o.Task)) > 0 {
+	if !o.started() && len(o.Task.Secrets()) > 0 {
 		p.Again = secretsEvery
 	}
 	return p

@@ -56,7 +56,7 @@ func TestLocalStoresNeedNoSecret(t *testing.T) {
 	task := newTask()
 	task.Spec.SourceStore = store("Local", "a", "p")
 	task.Spec.SourceStore.SecretRef = &corev1.SecretReference{Name: "source"}
-	all := secrets(task)
+	all := task.Secrets()
 	if len(all) != 1 || all[0].Name != "target" {
 		t.Errorf("Secrets %v, want target alone", all)
 	}
