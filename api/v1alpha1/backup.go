@@ -22,7 +22,7 @@ type BackupSpec struct {
 	TLS *TLSConfig `json:"tls,omitempty"`
 	// Image of the container backup-restore. Default: the operator's own image. An image of the
 	// original project, which does not take our flags, is replaced by the operator's; the condition
-	// ImagesReplaced and an event say so.
+	// ImagesReplaced and an event say so. It is known by its name, such as etcdbrctl, wherever it comes from.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Image *string `json:"image,omitempty"`

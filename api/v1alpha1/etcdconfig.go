@@ -58,7 +58,7 @@ type EtcdConfig struct {
 	WrapperPort *int32 `json:"wrapperPort,omitempty"`
 	// Image of the container etcd. Default: the operator's own image. An image of the original
 	// project, which does not take our flags, is replaced by the operator's; the condition
-	// ImagesReplaced and an event say so.
+	// ImagesReplaced and an event say so. It is known by its name, such as etcd-wrapper, wherever it comes from.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Image *string `json:"image,omitempty"`
