@@ -169,6 +169,12 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	if p.Mode == ModeWatch {
 		return p, nil
 	}
+	if o.TokenGoing {
+		p.Size = size.keep("the cluster begins")
+		p.Pod, p.Volumes = rollout.Step{}, volumes.Action{}
+		p.Size.Done, p.Size.Waits = false, "the Secret "+o.Etcd.TokenSecretName()+" of the former Etcd of this name to be gone, which Kubernetes takes away"
+		return p, nil
+	}
 	if p.refuse(o, in); len(p.Refused) > 0 {
 		p.stayOpen(o)
 		return p, nil

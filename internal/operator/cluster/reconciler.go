@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -202,7 +203,7 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 		if err := r.token(ctx, o, false); err != nil {
 			return nil, err
 		}
-		if o.NewToken == nil && !o.TokenTaken {
+		if o.NewToken == nil && !o.TokenTaken && !o.TokenGoing {
 			o.Quiet = &q
 			return o, nil
 		}
@@ -282,6 +283,9 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("read the Secret %s: %w", e.TokenSecretName(), err)
+	case ofFormer(&secret, e):
+		o.TokenGoing = true
+		return nil
 	case !belongs(&secret, e):
 		o.TokenTaken = true
 		return nil
@@ -290,6 +294,12 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 	defer r.mu.Unlock()
 	r.tokens[e.UID] = r.now()
 	return nil
+}
+
+// ofFormer: an Etcd of the same name controls the object that is gone, or goes. So the object does, too.
+func ofFormer(object client.Object, e *druidv1alpha1.Etcd) bool {
+	owner := metav1.GetControllerOf(object)
+	return owner != nil && owner.Kind == druidv1alpha1.KindEtcd && owner.Name == e.Name && owner.UID != e.UID
 }
 
 // tokenDue says whether the Secret with the token is looked for now. What an operator never looked for it takes for

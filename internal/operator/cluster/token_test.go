@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,5 +48,40 @@ func TestAnOperatorThatBeginsTakesTheTokensOfRunningPodsForGranted(t *testing.T)
 	r, _ := newReconciler(t, o.Etcd)
 	if err := r.token(context.Background(), o, false); err != nil || o.NewToken != nil {
 		t.Errorf("%v, token %q: it was looked for", err, o.NewToken)
+	}
+}
+
+// The operator may not delete Secrets: that of a deleted Etcd goes a moment after it, when Kubernetes comes to it.
+func TestTheTokenOfAFormerEtcdOfTheNameIsWaitedFor(t *testing.T) {
+	e := newEtcd(1)
+	former := e.OwnerReference()
+	former.UID = "former"
+	another := former
+	another.Name = "other"
+	for phrase, c := range map[string]struct {
+		secret  metav1.ObjectMeta
+		refused bool
+	}{
+		"it is the former Etcd's":   {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{former}}, false},
+		"it is another Etcd's":      {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{another}}, true},
+		"it is nobody's, and stays": {metav1.ObjectMeta{}, true},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			c.secret.Name, c.secret.Namespace = e.TokenSecretName(), e.Namespace
+			r, _ := newReconciler(t, e, &corev1.Secret{ObjectMeta: c.secret})
+			o := empty(e)
+			o.NewToken = nil
+			if err := r.token(context.Background(), o, false); err != nil {
+				t.Fatal(err)
+			}
+			p := mustDecide(t, o, testSettings)
+			if len(p.Objects) > 0 || p.Done() || !strings.Contains(p.Waits(), e.TokenSecretName()) {
+				t.Errorf("objects that are made: %d; it waits %q", len(p.Objects), p.Waits())
+			}
+			again, err := r.next(p, outcome{})
+			if refused := len(p.Refused) > 0; err != nil || refused != c.refused || (again.RequeueAfter > soon) != c.refused {
+				t.Errorf("refused: %t %q, looked at again after %s (%v); want it to be refused: %t", refused, p.Refused, again.RequeueAfter, err, c.refused)
+			}
+		})
 	}
 }
