@@ -259,8 +259,8 @@ type StoreSpec struct {
 	// +optional
 	Roles *StoreRoles `json:"roles,omitempty"`
 	// Secret with the credentials. Must be in the namespace of the Etcd. Default: the identity that
-	// the cloud gives the pods. Of a local store it is not read, and the condition FieldsWithoutEffect of the Etcd says
-	// so: the original takes the directory from its key hostPath, by which whoever may write a Secret could have any
+	// the cloud gives the pods. Of a local store it is not read, and the condition FieldsWithoutEffect of the Etcd, or
+	// Succeeded of the task, says so: the original takes the directory from its key hostPath, by which whoever may write a Secret could have any
 	// directory of a node mounted. Here it is below /etc/gardener/local-backupbuckets.
 	// +optional
 	SecretRef *corev1.SecretReference `json:"secretRef,omitempty"`

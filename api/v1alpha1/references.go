@@ -130,6 +130,18 @@ func (t *EtcdCopyBackupsTask) Secrets() []SecretUse {
 	return uses
 }
 
+// UnusedSecrets are Secrets that the task names and nobody reads.
+func (t *EtcdCopyBackupsTask) UnusedSecrets() []SecretUse {
+	var uses uses
+	if s := &t.Spec.SourceStore; s.local() {
+		uses.add("spec.sourceStore.secretRef", s.SecretRef)
+	}
+	if s := &t.Spec.TargetStore; s.local() {
+		uses.add("spec.targetStore.secretRef", s.SecretRef)
+	}
+	return uses
+}
+
 // SecretNames are the names in uses, each once and in order.
 func SecretNames(uses []SecretUse) []string {
 	names := make([]string, 0, len(uses))
