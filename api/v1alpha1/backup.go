@@ -22,7 +22,7 @@ type BackupSpec struct {
 	TLS *TLSConfig `json:"tls,omitempty"`
 	// Image of the container backup-restore. Default: the operator's own image. An image of the
 	// original project, which does not take our flags, is replaced by the operator's; the condition
-	// ImagesReplaced and an event say so.
+	// ImagesReplaced and an event say so. It is known by its name, such as etcdbrctl, wherever it comes from.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Image *string `json:"image,omitempty"`
@@ -259,7 +259,9 @@ type StoreSpec struct {
 	// +optional
 	Roles *StoreRoles `json:"roles,omitempty"`
 	// Secret with the credentials. Must be in the namespace of the Etcd. Default: the identity that
-	// the cloud gives the pods.
+	// the cloud gives the pods. Of a local store it is not read, and the condition FieldsWithoutEffect of the Etcd, or
+	// Succeeded of the task, says so: the original takes the directory from its key hostPath, by which whoever may write a Secret could have any
+	// directory of a node mounted. Here it is below /etc/gardener/local-backupbuckets.
 	// +optional
 	SecretRef *corev1.SecretReference `json:"secretRef,omitempty"`
 }

@@ -72,6 +72,9 @@ const (
 	// ConditionFieldsWithoutEffect: the specification sets fields that this version of the operator
 	// does not act on yet; the message names them. Absent if it sets none.
 	ConditionFieldsWithoutEffect ConditionType = "FieldsWithoutEffect"
+	// ConditionReconcileHeld: the specification, or what a newer operator makes of it, is not applied until
+	// somebody asks for it; the message says how. Absent while it is applied.
+	ConditionReconcileHeld ConditionType = "ReconcileHeld"
 )
 
 // The conditions of an EtcdCopyBackupsTask.

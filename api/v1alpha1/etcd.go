@@ -28,6 +28,7 @@ import (
 // +kubebuilder:printcolumn:name="Current Replicas",type=integer,JSONPath=`.status.currentReplicas`,priority=1
 // +kubebuilder:printcolumn:name="Ready Replicas",type=integer,JSONPath=`.status.readyReplicas`,priority=1
 // +kubebuilder:printcolumn:name="Up To Date",type=string,JSONPath=`.status.conditions[?(@.type=="AllMembersUpdated")].status`,priority=1
+// +kubebuilder:printcolumn:name="Held",type=string,JSONPath=`.status.conditions[?(@.type=="ReconcileHeld")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Last Operation",type=string,JSONPath=`.status.lastOperation.state`,priority=1
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.lastKnownRevision`,priority=1
 // +kubebuilder:printcolumn:name="Protection",type=string,JSONPath=`.status.backup.protectionLevel`,priority=1
@@ -35,6 +36,7 @@ import (
 // +kubebuilder:printcolumn:name="Hibernated",type=string,JSONPath=`.status.conditions[?(@.type=="Hibernated")].reason`,priority=1
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || self.metadata.name.size() <= 52",message="metadata.name: at most 52 characters, because pods carry a label of this name, a hyphen and ten more, and a label has at most 63: choose a shorter name"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must begin with a letter and hold lower-case letters, digits and hyphens alone, because Services are named after it: choose such a name"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || !((has(self.spec.volumeClaimTemplate) && size(self.spec.volumeClaimTemplate) > 0 ? self.spec.volumeClaimTemplate : self.metadata.name) in ['etcd-config-file', 'sidecar-token', 'etcd-scratch', 'backup-restore-scratch', 'kube-api-access', 'etcd-ca', 'etcd-server-tls', 'etcd-client-tls', 'etcd-user', 'etcd-peer-ca', 'etcd-peer-server-tls', 'backup-restore-ca', 'backup-restore-server-tls', 'backup-restore-client-tls', 'etcd-backup-secret', 'local-backup'])",fieldPath=".spec.volumeClaimTemplate",message="the pods have another volume of the name that is set here, or else of the name of the Etcd: choose another one"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.etcd.additionalAdvertisePeerURLs) || self.spec.etcd.additionalAdvertisePeerURLs.all(m, m.memberName.matches('-(0|[1-9][0-9]{0,3})$') && (has(self.spec.memberNamePrefix) ? m.memberName.startsWith(self.spec.memberNamePrefix + '-') && m.memberName.lastIndexOf('-') > size(self.spec.memberNamePrefix) && m.memberName.substring(size(self.spec.memberNamePrefix) + 1, m.memberName.lastIndexOf('-')) == self.metadata.name : m.memberName.substring(0, m.memberName.lastIndexOf('-')) == self.metadata.name))",fieldPath=".spec.etcd.additionalAdvertisePeerURLs",message="each memberName must be the name of a member: [<memberNamePrefix>-]<name of the Etcd>-<index>, such as etcd-main-0"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.etcd.additionalAdvertisePeerURLs) || self.spec.replicas == 0 || self.spec.etcd.additionalAdvertisePeerURLs.all(m, !m.memberName.matches('-[0-9]{1,4}$') || int(m.memberName.substring(m.memberName.lastIndexOf('-') + 1)) < self.spec.replicas)",fieldPath=".spec.etcd.additionalAdvertisePeerURLs",message="the index at the end of each memberName must be lower than replicas: remove the entries of members that the cluster shall not have, or raise replicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.etcd.bootstrapWithExistingCluster) || !self.spec.etcd.bootstrapWithExistingCluster.members.exists(m, m.name.matches('-[0-9]+$') && (has(self.spec.memberNamePrefix) ? m.name.startsWith(self.spec.memberNamePrefix + '-') && m.name.lastIndexOf('-') > size(self.spec.memberNamePrefix) && m.name.substring(size(self.spec.memberNamePrefix) + 1, m.name.lastIndexOf('-')) == self.metadata.name : m.name.substring(0, m.name.lastIndexOf('-')) == self.metadata.name))",fieldPath=".spec.etcd.bootstrapWithExistingCluster.members",message="a member of the existing cluster has the name that a member of this Etcd gets: set memberNamePrefix, or name the Etcd differently"
@@ -128,9 +130,11 @@ type EtcdSpec struct {
 	// +kubebuilder:default="16Gi"
 	// +optional
 	StorageCapacity *resource.Quantity `json:"storageCapacity,omitempty"`
-	// Name of the template of the volume claims: a claim is <this>-<Etcd>-<index>. Default: the name
-	// of the Etcd. Cannot be changed.
+	// Name of the template of the volume claims: a claim is <this>-<Etcd>-<index>, and the volume in the pods
+	// has this name. Default: the name of the Etcd. Cannot be changed.
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.size() <= 63",message="at most 63 characters, because the volume in the pods has this name: choose a shorter name"
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must hold lower-case letters, digits and hyphens alone, and begin and end with a letter or digit, because the volume in the pods has this name: choose such a name"
 	// +optional
 	VolumeClaimTemplate *string `json:"volumeClaimTemplate,omitempty"`
 	// Run the containers as root instead of user and group 65532. Needed only where a volume cannot

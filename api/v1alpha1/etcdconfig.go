@@ -58,7 +58,7 @@ type EtcdConfig struct {
 	WrapperPort *int32 `json:"wrapperPort,omitempty"`
 	// Image of the container etcd. Default: the operator's own image. An image of the original
 	// project, which does not take our flags, is replaced by the operator's; the condition
-	// ImagesReplaced and an event say so.
+	// ImagesReplaced and an event say so. It is known by its name, such as etcd-wrapper, wherever it comes from.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Image *string `json:"image,omitempty"`
@@ -86,7 +86,8 @@ type EtcdConfig struct {
 	// members in two rounds, so that they can always talk to each other. The certificate of the Secret
 	// serverTLSSecretRef must be for servers and for clients, and must name each member's pod in the peer Service,
 	// such as etcd-main-0.etcd-main-peer.NAMESPACE.svc or *.etcd-main-peer.NAMESPACE.svc: until it does, a running
-	// cluster is not changed to TLS.
+	// cluster is not changed to TLS. Members show it as clients, too: clientTLSSecretRef is not read, and the condition
+	// FieldsWithoutEffect says so.
 	// +optional
 	PeerUrlTLS *PeerTLSConfig `json:"peerUrlTls,omitempty"`
 	// URLs by which members can be reached from outside, besides the one within this Kubernetes.

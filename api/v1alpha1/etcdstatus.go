@@ -81,13 +81,6 @@ type EtcdStatus struct {
 	// seen. Written before anything is destroyed.
 	// +optional
 	LastKnownRevision *int64 `json:"lastKnownRevision,omitempty"`
-	// What the operator did to heal single members, so that it does not do it again on the same
-	// observation.
-	// +listType=map
-	// +listMapKey=memberName
-	// +listMapKey=type
-	// +optional
-	MemberActions []MemberAction `json:"memberActions,omitempty"`
 	// The cluster that the members joined, once they have.
 	// +optional
 	BootstrapWithExistingCluster *BootstrapWithExistingClusterStatus `json:"bootstrapWithExistingCluster,omitempty"`
@@ -201,36 +194,6 @@ const (
 	EtcdMemberStatusReady    EtcdMemberConditionStatus = "Ready"
 	EtcdMemberStatusNotReady EtcdMemberConditionStatus = "NotReady"
 	EtcdMemberStatusUnknown  EtcdMemberConditionStatus = "Unknown"
-)
-
-// MemberAction is what the operator did to heal a member, and what it acted on. It is not done
-// again until that is different.
-type MemberAction struct {
-	// Name of the member.
-	// +required
-	MemberName string `json:"memberName"`
-	// What was done: RestartedPod, ReplacedVolume or Defragmented.
-	// +required
-	Type MemberActionType `json:"type"`
-	// The volume that it was done for.
-	// +optional
-	VolumeID string `json:"volumeID,omitempty"`
-	// The size of the database that it was done for, in bytes.
-	// +optional
-	DBSize int64 `json:"dbSize,omitempty"`
-	// When it was done.
-	// +required
-	Time metav1.Time `json:"time"`
-}
-
-// MemberActionType is what was done to a member.
-type MemberActionType string
-
-// What is done to heal a member.
-const (
-	MemberActionRestartedPod   MemberActionType = "RestartedPod"   // for a volume that is somebody else's
-	MemberActionReplacedVolume MemberActionType = "ReplacedVolume" // for a volume that can only be read
-	MemberActionDefragmented   MemberActionType = "Defragmented"   // for a database near its quota
 )
 
 // BootstrapWithExistingClusterStatus is the cluster that the members joined.

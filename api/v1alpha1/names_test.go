@@ -174,7 +174,7 @@ func TestAllSecretsThatAreNamedAreKnown(t *testing.T) {
 		t.Errorf("without references there are %v, backups: %t", got, e.BackupsEnabled())
 	}
 	e.Spec.Etcd.ClientUrlTLS = &tls
-	e.Spec.Etcd.PeerUrlTLS = &PeerTLSConfig{TLSConfig: TLSConfig{TLSCASecretRef: SecretReference{SecretReference: *ref("peer-ca")}, ServerTLSSecretRef: *ref("peer"), ClientTLSSecretRef: ref("")}}
+	e.Spec.Etcd.PeerUrlTLS = &PeerTLSConfig{TLSConfig: TLSConfig{TLSCASecretRef: SecretReference{SecretReference: *ref("peer-ca")}, ServerTLSSecretRef: *ref("peer"), ClientTLSSecretRef: ref("peer-client")}}
 	e.Spec.Etcd.AuthSecretRef = ref("users")
 	e.Spec.Backup.TLS = &tls
 	e.Spec.Backup.Store = &StoreSpec{Provider: new(StorageProvider("aws")), SecretRef: &corev1.SecretReference{Name: "bucket", Namespace: "elsewhere"}}
@@ -207,6 +207,18 @@ func TestAllSecretsThatAreNamedAreKnown(t *testing.T) {
 	}
 	if use, named := e.ExcluderSecret(); !named || use.Name != "excluder" {
 		t.Errorf("the excluder is %+v", use)
+	}
+	unused := []SecretUse{{"peer-client", "", FieldPeerClientSecret}}
+	if diff := cmp.Diff(unused, e.UnusedSecrets()); diff != "" {
+		t.Errorf("Secrets that nobody reads (-want +got):\n%s", diff)
+	}
+	local := e.DeepCopy()
+	local.Spec.Backup.Store.Provider = new(StorageProvider("Local"))
+	if diff := cmp.Diff(append(unused, SecretUse{"bucket", "elsewhere", FieldStoreSecret}), local.UnusedSecrets()); diff != "" {
+		t.Errorf("Secrets that nobody reads, with a local store (-want +got):\n%s", diff)
+	}
+	if _, named := local.StoreSecret(); named {
+		t.Error("members with a local store need its Secret")
 	}
 	task := &EtcdCopyBackupsTask{Spec: EtcdCopyBackupsTaskSpec{
 		SourceStore: StoreSpec{Provider: new(StorageProvider("aws")), SecretRef: ref("from")},

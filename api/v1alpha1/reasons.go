@@ -130,6 +130,15 @@ const (
 	ReasonScheduleInvalid      = "ScheduleInvalid"      // a schedule cannot be read; the message names the field
 	ReasonImagesOfOriginal     = "ImagesOfOriginal"     // images of the original project do not take our flags
 	ReasonControllerNotPresent = "ControllerNotPresent" // this version of the operator has no controller for the fields
+	ReasonFieldsNotUsed        = "FieldsNotUsed"        // fields count for nothing; the message says what does instead
+)
+
+// Reasons of ReconcileHeld.
+const (
+	ReasonSuspended       = "Suspended"       // by the annotation druid.gardener.cloud/suspend-etcd-spec-reconcile: nothing is changed at all
+	ReasonNotTakenOver    = "NotTakenOver"    // the objects are the original's, and nothing of them is changed
+	ReasonNotRequested    = "NotRequested"    // the specification has changed, and auto-reconcile is off
+	ReasonOperatorChanged = "OperatorChanged" // the operator has changed, and auto-reconcile is off
 )
 
 // Reasons of Succeeded and Failed, besides SecretMissing, PodUnschedulable and ImagePullFailed.

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +30,10 @@ type SecretUse struct {
 	Field     string // such as spec.backup.store.secretRef
 }
 
-// The fields that name the Secrets of a store and of its roles.
+// The fields that name the Secrets of a store and of its roles, and one that nobody reads.
 const (
+	FieldPeerClientSecret = "spec.etcd.peerUrlTls.clientTLSSecretRef"
+
 	FieldStoreSecret     = "spec.backup.store.secretRef"
 	FieldCollectorSecret = "spec.backup.store.roles.collectorSecretRef"
 	FieldExtenderSecret  = "spec.backup.store.roles.extenderSecretRef"
@@ -97,11 +100,25 @@ func (e *Etcd) MemberSecrets() []SecretUse {
 	var uses uses
 	uses.tls("spec.etcd.clientUrlTls", e.Spec.Etcd.ClientUrlTLS)
 	if peer := e.Spec.Etcd.PeerUrlTLS; peer != nil {
-		uses.tls("spec.etcd.peerUrlTls", &peer.TLSConfig)
+		asServer := peer.TLSConfig
+		asServer.ClientTLSSecretRef = nil // members show each other the one certificate
+		uses.tls("spec.etcd.peerUrlTls", &asServer)
 	}
 	uses.add("spec.etcd.authSecretRef", e.Spec.Etcd.AuthSecretRef)
 	uses.tls("spec.backup.tls", e.Spec.Backup.TLS)
 	uses.store("spec.backup.store", e.Spec.Backup.Store)
+	return uses
+}
+
+// UnusedSecrets are Secrets that the Etcd names and nobody reads.
+func (e *Etcd) UnusedSecrets() []SecretUse {
+	var uses uses
+	if peer := e.Spec.Etcd.PeerUrlTLS; peer != nil {
+		uses.add(FieldPeerClientSecret, peer.ClientTLSSecretRef)
+	}
+	if s := e.Spec.Backup.Store; s.local() {
+		uses.add(FieldStoreSecret, s.SecretRef)
+	}
 	return uses
 }
 
@@ -110,6 +127,18 @@ func (t *EtcdCopyBackupsTask) Secrets() []SecretUse {
 	var uses uses
 	uses.store("spec.sourceStore", &t.Spec.SourceStore)
 	uses.store("spec.targetStore", &t.Spec.TargetStore)
+	return uses
+}
+
+// UnusedSecrets are Secrets that the task names and nobody reads.
+func (t *EtcdCopyBackupsTask) UnusedSecrets() []SecretUse {
+	var uses uses
+	if s := &t.Spec.SourceStore; s.local() {
+		uses.add("spec.sourceStore.secretRef", s.SecretRef)
+	}
+	if s := &t.Spec.TargetStore; s.local() {
+		uses.add("spec.targetStore.secretRef", s.SecretRef)
+	}
 	return uses
 }
 
@@ -142,11 +171,16 @@ func (u *uses) tls(field string, tls *TLSConfig) {
 }
 
 func (u *uses) store(field string, store *StoreSpec) {
-	if store.enabled() {
+	if store.enabled() && !store.local() {
 		u.add(field+".secretRef", store.SecretRef)
 	}
 }
 
 func (s *StoreSpec) enabled() bool {
 	return s != nil && s.Provider != nil && *s.Provider != ""
+}
+
+// local: it is a directory of the node, for which nobody needs credentials.
+func (s *StoreSpec) local() bool {
+	return s.enabled() && strings.EqualFold(string(*s.Provider), "local")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -349,7 +350,12 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 		})
 		s.change(t, "PodDisruptionBudget", "shop", "main", func(o map[string]any) { set(o, int64(0), "spec", "minAvailable") })
 		s.change(t, "Lease", "shop", "main-0", func(o map[string]any) { set(o, map[string]any{}, "metadata", "labels") })
+		s.change(t, "RoleBinding", "shop", "druid.gardener.cloud:etcd:main", func(o map[string]any) {
+			set(o, []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "somebody"}}, "subjects")
+		})
+		s.change(t, "StatefulSet", "shop", "main", func(o map[string]any) { set(o, map[string]any{"type": "RollingUpdate"}, "spec", "updateStrategy") })
 		s.delete(t, "Role", "shop", "druid.gardener.cloud:etcd:main")
+		s.delete(t, "ServiceAccount", "shop", "main")
 		s.delete(t, "EtcdMember", "shop", "main-1")
 		p.await(t, func(ctx context.Context) error {
 			service, err := s.Client.CoreV1().Services("shop").Get(ctx, "main-client", metav1.GetOptions{})
@@ -364,9 +370,21 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 			if err != nil || b.Spec.MinAvailable.IntVal != 3 {
 				return fmt.Errorf("minAvailable is %v (%v)", b.Spec.MinAvailable, err)
 			}
+			rights, err := s.Client.RbacV1().RoleBindings("shop").Get(ctx, "druid.gardener.cloud:etcd:main", metav1.GetOptions{})
+			if err != nil || len(rights.Subjects) != 1 || rights.Subjects[0].Name != "main" {
+				return fmt.Errorf("the RoleBinding is for %v (%v)", rights.Subjects, err)
+			}
+			set, err := s.Client.AppsV1().StatefulSets("shop").Get(ctx, "main", metav1.GetOptions{})
+			if err != nil || set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+				return fmt.Errorf("the StatefulSet updates by %v (%v)", set.Spec.UpdateStrategy, err)
+			}
 			return s.has("shop", "main", objectsOf("main", 3))(ctx)
 		})
 		p.await(t, s.event("shop", "main", "ChangeUndone", "a person"))
+		s.quiet(t, "shop", p)
+		s.delete(t, "StatefulSet", "shop", "main")
+		s.delete(t, "RoleBinding", "shop", "druid.gardener.cloud:etcd:main")
+		p.await(t, s.has("shop", "main", objectsOf("main", 3)))
 		s.quiet(t, "shop", p)
 	})
 
@@ -406,7 +424,7 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 		s.quiet(t, "shop", p)
 	})
 
-	t.Run("a Secret that a pod waits for is named", func(t *testing.T) {
+	t.Run("a Secret that a pod waits for is named within a minute, and made anew if it is ours", func(t *testing.T) {
 		s.namespace(t, "secretless")
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}}
 		if _, err := s.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
@@ -423,7 +441,13 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 		if err := s.Client.CoreV1().Pods("secretless").Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		p.await(t, s.condition("secretless", "main", "AllMembersReady", "False", "SecretMissing", "credentials (spec.backup.store.secretRef); make them"))
+		s.delete(t, "Secret", "secretless", "main-sidecar-token")
+		minute, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := p.Await(minute, s.condition("secretless", "main", "AllMembersReady", "False", "SecretMissing", "credentials (spec.backup.store.secretRef); make them")); err != nil {
+			t.Error(err)
+		}
+		p.await(t, s.has("secretless", "main", objectsOf("main", 1))) // as the pod does not start
 		if err := s.Client.CoreV1().Nodes().Delete(t.Context(), "nowhere", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -476,6 +500,7 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 			set(o, "extensive", "spec", "etcd", "metrics")
 		})
 		s.looked(t, p)
+		p.await(t, s.condition("shop", "main-0", "ReconcileHeld", "True", "Suspended", "druid.gardener.cloud/suspend-etcd-spec-reconcile"))
 		s.delete(t, "Lease", "shop", "main-0-0")
 		s.looked(t, p)
 		if _, err := s.get(t.Context(), "Lease", "shop", "main-0-0"); !apierrors.IsNotFound(err) {
@@ -514,6 +539,23 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 		})
 		p.await(t, s.has("shop", "main-0", objectsOf("main-0", 1)))
 	})
+
+	t.Run("an Etcd whose StatefulSet was taken from its pods is deleted with them, and made anew at once", func(t *testing.T) {
+		s.change(t, "Etcd", "shop", "main-0", func(o map[string]any) {
+			set(o, map[string]any{"druid.gardener.cloud/suspend-etcd-spec-reconcile": ""}, "metadata", "annotations")
+		})
+		s.looked(t, p)
+		orphan := metav1.DeletePropagationOrphan
+		if err := s.Client.AppsV1().StatefulSets("shop").Delete(t.Context(), "main-0", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, s.absent("StatefulSet", "shop", "main-0"))
+		s.delete(t, "Etcd", "shop", "main-0")
+		p.await(t, s.absent("Etcd", "shop", "main-0"))
+		s.apply(t, etcdYAML("shop", "main-0", 1)) // the former token may still be there
+		p.await(t, s.operation("shop", "main-0", "Create Succeeded"))
+		p.await(t, s.has("shop", "main-0", objectsOf("main-0", 1)))
+	})
 }
 
 func TestWithoutAutoReconcileTheAnnotationDecides(t *testing.T) {
@@ -537,6 +579,7 @@ func TestWithoutAutoReconcileTheAnnotationDecides(t *testing.T) {
 		}
 		s.change(t, "Etcd", "shop", "main", func(o map[string]any) { set(o, port, "spec", "etcd", "clientPort") })
 		s.looked(t, p)
+		p.await(t, s.condition("shop", "main", "ReconcileHeld", "True", "NotRequested", "to apply it, annotate the Etcd with druid.gardener.cloud/operation=reconcile"))
 		if got := ports(t.Context()); slices.Contains(got, int32(port)) {
 			t.Errorf("nobody asked for it, and the Service has the ports %v", got)
 		}
@@ -546,6 +589,13 @@ func TestWithoutAutoReconcileTheAnnotationDecides(t *testing.T) {
 			e, err := s.get(ctx, "Etcd", "shop", "main")
 			if err == nil && e.GetAnnotations()[spelling] != "" {
 				err = fmt.Errorf("the annotation %s is still there", spelling)
+			}
+			return err
+		})
+		p.await(t, func(ctx context.Context) error {
+			e, err := s.get(ctx, "Etcd", "shop", "main")
+			if err == nil && strings.Contains(fmt.Sprint(e.Object["status"]), "ReconcileHeld") {
+				err = errors.New("the condition says that the specification is not applied")
 			}
 			return err
 		})

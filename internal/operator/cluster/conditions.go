@@ -8,11 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
 )
 
 // ownConditions puts the conditions about the specification itself among the others: schedules that
-// cannot be read, images that are replaced, fields without effect. Those that do not apply are taken out.
-func ownConditions(all []druidv1alpha1.Condition, o *Observed, schedules, images []string, now time.Time) []druidv1alpha1.Condition {
+// cannot be read, images that are replaced, fields without effect, and why it is not applied. Those that do not apply
+// are taken out.
+func ownConditions(all []druidv1alpha1.Condition, o *Observed, p Plan, now time.Time) []druidv1alpha1.Condition {
 	all = slices.Clone(all)
 	put := func(of druidv1alpha1.ConditionType, there bool, status druidv1alpha1.ConditionStatus, reason, message string) {
 		if !there {
@@ -21,16 +23,17 @@ func ownConditions(all []druidv1alpha1.Condition, o *Observed, schedules, images
 		}
 		all = druidv1alpha1.SetCondition(all, druidv1alpha1.Condition{Type: of, Status: status, Reason: reason, Message: message}, metav1.NewTime(now))
 	}
-	if len(schedules) > 0 {
-		put(druidv1alpha1.ConditionSchedulesValid, true, druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonScheduleInvalid, strings.Join(schedules, "; "))
+	if len(p.schedules) > 0 {
+		put(druidv1alpha1.ConditionSchedulesValid, true, druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonScheduleInvalid, strings.Join(p.schedules, "; "))
 	} else {
 		put(druidv1alpha1.ConditionSchedulesValid, true, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonSchedulesValid, "every schedule can be read")
 	}
-	put(druidv1alpha1.ConditionImagesReplaced, len(images) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonImagesOfOriginal,
-		"replaced by the operator's own image, as the original's programs do not know our flags; remove or change: "+strings.Join(images, ", "))
-	idle := withoutEffect(o.Etcd)
-	put(druidv1alpha1.ConditionFieldsWithoutEffect, len(idle) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonControllerNotPresent,
+	put(druidv1alpha1.ConditionImagesReplaced, len(p.images) > 0, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonImagesOfOriginal,
+		"replaced by the operator's own image, as the original's programs do not know our flags; remove or change: "+strings.Join(p.images, ", "))
+	reason, idle := withoutEffect(o.Etcd)
+	put(druidv1alpha1.ConditionFieldsWithoutEffect, len(idle) > 0, druidv1alpha1.ConditionTrue, reason,
 		"this version of the operator does not act on "+strings.Join(idle, ", "))
+	put(druidv1alpha1.ConditionReconcileHeld, p.Held != "", druidv1alpha1.ConditionTrue, p.Held, p.Why)
 	if c := druidv1alpha1.FindCondition(all, druidv1alpha1.ConditionAllMembersReady); c != nil && c.Status == druidv1alpha1.ConditionFalse && len(o.MissingSecrets)+len(o.LackingSecrets) > 0 {
 		why := slices.DeleteFunc([]string{missing(o.MissingSecrets), lacking(o.LackingSecrets), c.Message}, func(s string) bool { return s == "" })
 		put(c.Type, true, c.Status, druidv1alpha1.ReasonSecretMissing, strings.Join(why, "; "))
@@ -62,13 +65,23 @@ func lacking(all []LackingSecret) string {
 	return "Secrets without keys that they must have: " + strings.Join(parts, "; ") + "; add them"
 }
 
-// withoutEffect are fields that are set and that nothing acts on.
-func withoutEffect(e *druidv1alpha1.Etcd) (fields []string) {
+// withoutEffect are fields that are set and that nothing acts on, with what counts instead.
+func withoutEffect(e *druidv1alpha1.Etcd) (reason string, fields []string) {
+	reason = druidv1alpha1.ReasonControllerNotPresent
 	if e.Spec.Backup.SnapshotCompaction != nil {
 		fields = append(fields, "spec.backup.snapshotCompaction")
 	}
 	if e.Spec.Backup.CompactionResources != nil { //nolint:staticcheck // whoever still uses it is told
 		fields = append(fields, "spec.backup.compactionResources")
 	}
-	return fields
+	for _, u := range e.UnusedSecrets() {
+		reason = druidv1alpha1.ReasonFieldsNotUsed
+		switch u.Field {
+		case druidv1alpha1.FieldPeerClientSecret:
+			fields = append(fields, u.Field+" (members show each other the certificate in serverTLSSecretRef)")
+		case druidv1alpha1.FieldStoreSecret:
+			fields = append(fields, u.Field+" of a local store (the backups are below "+desired.DefaultHostPath+" of the node, and not where the key hostPath of the Secret says)")
+		}
+	}
+	return reason, fields
 }

@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/health"
@@ -29,9 +33,45 @@ func TestMissingSecretsAreTheReasonWhyMembersAreNotReady(t *testing.T) {
 	} {
 		before := []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionAllMembersReady, Status: c.status, Reason: druidv1alpha1.ReasonNotAllMembersReady, Message: "members that are ready: 0 of 3"}}
 		o := &Observed{Observation: health.Observation{Etcd: &druidv1alpha1.Etcd{}}, MissingSecrets: c.missing, LackingSecrets: c.lacking}
-		got := druidv1alpha1.FindCondition(ownConditions(before, o, nil, nil, time.Unix(0, 0)), druidv1alpha1.ConditionAllMembersReady)
+		got := druidv1alpha1.FindCondition(ownConditions(before, o, Plan{}, time.Unix(0, 0)), druidv1alpha1.ConditionAllMembersReady)
 		if got == nil || got.Status != c.status || got.Reason != c.wantReason || !strings.HasSuffix(got.Message, c.wantText) {
 			t.Errorf("%s: %+v, want %s %s ...%s", name, got, c.status, c.wantReason, c.wantText)
+		}
+	}
+}
+
+// Whatever else is wrong with a pod would be put down to a Secret that nobody reads.
+func TestSecretsThatNobodyReadsAreNotMissedAndAreNamedAsWithoutEffect(t *testing.T) {
+	o := running(t, 1, down(0), silent(0, 10*time.Minute), func(o *Observed) {
+		p := &druidv1alpha1.PeerTLSConfig{}
+		p.TLSCASecretRef.Name, p.ServerTLSSecretRef.Name = "ca", "server"
+		p.ClientTLSSecretRef = &corev1.SecretReference{Name: "peer-client"}
+		o.Etcd.Spec.Etcd.PeerUrlTLS = p
+		o.Etcd.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Provider: ptr(druidv1alpha1.StorageProvider("local")), SecretRef: &corev1.SecretReference{Name: "directory"}}
+		o.Pods[0].Spec.NodeName = "node"
+	})
+	secret := func(name string, keys ...string) *corev1.Secret {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: o.Etcd.Namespace}, Data: map[string][]byte{}}
+		for _, k := range keys {
+			s.Data[k] = []byte("x")
+		}
+		return s
+	}
+	r, _ := newReconciler(t, secret("ca", "ca.crt"), secret("server", "tls.crt", "tls.key"))
+	if err := r.missingSecrets(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	conditions := mustDecide(t, o, testSettings).Conditions
+	if c := druidv1alpha1.FindCondition(conditions, druidv1alpha1.ConditionAllMembersReady); c.Reason == druidv1alpha1.ReasonSecretMissing {
+		t.Errorf("AllMembersReady says %s: %s", c.Reason, c.Message)
+	}
+	idle := druidv1alpha1.FindCondition(conditions, druidv1alpha1.ConditionFieldsWithoutEffect)
+	if idle == nil || idle.Reason != druidv1alpha1.ReasonFieldsNotUsed {
+		t.Fatalf("FieldsWithoutEffect is %+v", idle)
+	}
+	for _, want := range []string{"spec.etcd.peerUrlTls.clientTLSSecretRef", "spec.backup.store.secretRef", "/etc/gardener/local-backupbuckets", "hostPath"} {
+		if !strings.Contains(idle.Message, want) {
+			t.Errorf("FieldsWithoutEffect says %q, want %q in it", idle.Message, want)
 		}
 	}
 }

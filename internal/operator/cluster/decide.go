@@ -50,39 +50,42 @@ const (
 	// ModeRepair: everything is made as the specification said when it was applied last, which it
 	// still says.
 	ModeRepair Mode = "repair"
-	// ModeTend: the pods' template and configuration stay as they are; what is missing is made, and
-	// the PodDisruptionBudget follows the health of the cluster.
+	// ModeTend: the pods' template and configuration stay as they are, and the number of members; what is
+	// missing is made, and the PodDisruptionBudget follows the health of the cluster. If the template or the
+	// configuration is missing itself, both are made as the specification says: what it said is not known any more.
 	ModeTend Mode = "tend"
 	// ModeWatch: nothing is changed, only the status is written.
 	ModeWatch Mode = "watch"
 )
 
-// modeOf says how much is done, and why.
-func modeOf(o *Observed, s Settings) (Mode, string) {
+// modeOf says how much is done, and why. held is the reason of the condition ReconcileHeld; empty: nothing is.
+func modeOf(o *Observed, s Settings) (mode Mode, held, why string) {
 	e := o.Etcd
 	applied := e.Status.ObservedGeneration
+	const ask = ", annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
 	switch {
 	case e.Suspended():
-		return ModeWatch, "suspended by the annotation " + druidv1alpha1.AnnotationSuspendReconcile
+		return ModeWatch, druidv1alpha1.ReasonSuspended, "suspended by the annotation " + druidv1alpha1.AnnotationSuspendReconcile
 	case e.ReconcileRequested() != "":
-		return ModeApply, "asked for by the annotation " + e.ReconcileRequested()
+		return ModeApply, "", "asked for by the annotation " + e.ReconcileRequested()
 	case applied == nil:
-		return ModeApply, "never applied before"
+		return ModeApply, "", "never applied before"
 	case s.AutoReconcile:
-		return ModeApply, "every change is applied"
+		return ModeApply, "", "every change is applied"
 	case o.foreign():
-		return ModeWatch, "the objects are the original's; to take the cluster over, annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
+		return ModeWatch, druidv1alpha1.ReasonNotTakenOver, "the objects are the original's; to take the cluster over" + ask
 	case *applied != e.Generation:
-		return ModeTend, "the specification has changed; to apply it, annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
+		return ModeTend, druidv1alpha1.ReasonNotRequested, "the specification has changed; to apply it" + ask
 	case o.StatefulSet != nil && o.StatefulSet.Annotations[druidv1alpha1.AnnotationAppliedBy] != s.Identity():
-		return ModeTend, "the operator has changed; to apply what follows from that, annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
+		return ModeTend, druidv1alpha1.ReasonOperatorChanged, "the operator has changed; to apply what follows from that" + ask
 	}
-	return ModeRepair, "the specification was applied"
+	return ModeRepair, "", "the specification was applied"
 }
 
 // Plan is what is done about an Etcd, in the order of its fields, with the reasons.
 type Plan struct {
 	Mode Mode
+	Held string // the reason of the condition ReconcileHeld; empty: the specification is applied
 	Why  string // the mode
 
 	// Sleep is what is done because no member is wanted, or was. Hibernation is status.hibernation as it has to
@@ -112,6 +115,7 @@ type Plan struct {
 	Conditions []druidv1alpha1.Condition
 
 	safe              safety
+	healthy           bool     // all members that there are to be now, for the PodDisruptionBudget
 	schedules, images []string // that are not as the specification says
 }
 
@@ -148,15 +152,15 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	p.Members = health.Members(o.Observation, s.Thresholds, now)
 	p.Conditions = health.Conditions(o.Observation, p.Members, now)
 	p.safe = safetyOf(o, p.Conditions)
-	healthy := holds(p.Conditions, druidv1alpha1.ConditionAllMembersReady)
-	if q := o.Quiet; q != nil && q.healthy == healthy && q.backedUp == p.safe.backedUp {
+	p.Mode, p.Held, p.Why = modeOf(o, s)
+	p.healthy = p.allReady(o, now)
+	if q := o.Quiet; q != nil && q.healthy == p.healthy && q.backedUp == p.safe.backedUp {
 		p.Mode, p.Why, p.Size, p.schedules, p.images = q.mode, q.why, q.size, q.schedules, q.images
 		p.hibernate(o, sizeOf(o), now)
 		p.decideVolumes(o, now)
 		p.conclude(o, now)
 		return p, nil
 	}
-	p.Mode, p.Why = modeOf(o, s)
 	size := sizeOf(o)
 	p.hibernate(o, size, now)
 	p.steps(o, size, now)
@@ -165,11 +169,17 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	if p.Mode == ModeWatch {
 		return p, nil
 	}
+	if o.TokenGoing {
+		p.Size = size.keep("the cluster begins")
+		p.Pod, p.Volumes = rollout.Step{}, volumes.Action{}
+		p.Size.Done, p.Size.Waits = false, "the Secret "+o.Etcd.TokenSecretName()+" of the former Etcd of this name to be gone, which Kubernetes takes away"
+		return p, nil
+	}
 	if p.refuse(o, in); len(p.Refused) > 0 {
 		p.stayOpen(o)
 		return p, nil
 	}
-	in.MinAvailable = health.MinAvailable(p.Size.Replicas, healthy, p.safe.backedUp)
+	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
 	set, err := desired.Objects(in)
 	if err != nil {
 		return p, err
@@ -184,6 +194,18 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	return p, nil
 }
 
+// allReady says whether all members are ready: those that there are, as long as nobody asks for more or fewer.
+func (p *Plan) allReady(o *Observed, now time.Time) bool {
+	n := o.replicas()
+	if p.Mode != ModeTend || n == 0 || n == o.Etcd.Spec.Replicas {
+		return holds(p.Conditions, druidv1alpha1.ConditionAllMembersReady)
+	}
+	applied, e := o.Observation, *o.Etcd
+	e.Spec.Replicas = n
+	applied.Etcd = &e
+	return holds(health.Conditions(applied, p.Members, now), druidv1alpha1.ConditionAllMembersReady)
+}
+
 // steps decides how many members there are, and which pod is replaced.
 func (p *Plan) steps(o *Observed, size size, now time.Time) {
 	if p.Mode == ModeWatch {
@@ -196,8 +218,13 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 		return
 	}
 	p.safe.sleep = p.Sleep.Hold
-	if p.Size = size.step(now, p.safe); p.Mode == ModeTend {
+	switch {
+	case p.Mode == ModeTend && o.incomplete():
+		p.Size = size.present().step(now, p.safe)
+	case p.Mode == ModeTend:
 		p.Size = size.keep(p.Why)
+	default:
+		p.Size = size.step(now, p.safe)
 	}
 	hold := p.Size.Hold
 	var before *Snapshot
@@ -232,7 +259,7 @@ func (p *Plan) rolloutWaits(o *Observed) string {
 // conclude puts the conditions about the specification beside those about the cluster.
 func (p *Plan) conclude(o *Observed, now time.Time) {
 	p.Conditions = health.Merge(o.Etcd.Status.Conditions, p.Conditions)
-	p.Conditions = ownConditions(p.Conditions, o, p.schedules, p.images, now)
+	p.Conditions = ownConditions(p.Conditions, o, *p, now)
 	if c, applies := p.hibernated(); applies {
 		p.Conditions = druidv1alpha1.SetCondition(p.Conditions, c, metav1.NewTime(now))
 	} else if p.Mode == ModeApply || p.Mode == ModeRepair {
@@ -344,7 +371,7 @@ func (p *Plan) choose(o *Observed, size size, in desired.Input, set desired.Set,
 				p.Joining = append(p.Joining, key.Name)
 			}
 		case "ConfigMap", "StatefulSet":
-			if p.Mode == ModeTend {
+			if p.Mode == ModeTend && !o.incomplete() {
 				continue
 			}
 		case "PodDisruptionBudget":

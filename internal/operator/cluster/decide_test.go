@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -54,6 +55,10 @@ func TestWhenTheSpecificationIsActedOn(t *testing.T) {
 		if p.Mode != c.want || p.Why == "" {
 			t.Errorf("%s: %s (%s), want %s", phrase, p.Mode, p.Why, c.want)
 		}
+		held := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionReconcileHeld)
+		if (held != nil) != (c.want == ModeWatch || c.want == ModeTend) || held != nil && held.Message != p.Why {
+			t.Errorf("%s: ReconcileHeld is %+v, want it to be there only while something is held, and to say why (%s)", phrase, held, p.Why)
+		}
 		if c.want == ModeWatch && len(p.Objects)+len(p.Remove) > 0 {
 			t.Errorf("%s: changes %v, want none", phrase, changes(nil, p))
 		}
@@ -71,6 +76,88 @@ func TestWithoutBeingAskedTheTemplateStaysAndTheBudgetFollows(t *testing.T) {
 	want := []string{"change PodDisruptionBudget main", "make Service main-client"}
 	if diff := cmp.Diff(want, changes(o, mustDecide(t, o, manual))); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+// Those who are only wanted have no pod that could be evicted, and do not come before somebody asks for them.
+func TestAScaleOutThatNobodyAskedForHoldsUpNoDrain(t *testing.T) {
+	manual := testSettings
+	manual.AutoReconcile = false
+	for phrase, c := range map[string]struct {
+		change []func(*Observed)
+		want   int
+	}{
+		"all three are healthy":    {nil, 2},
+		"one of the three is down": {[]func(*Observed){silent(0, 10*time.Minute), down(0)}, 3},
+	} {
+		o := running(t, 3, append([]func(*Observed){relaxed, wants(5)}, c.change...)...)
+		for _, object := range mustDecide(t, o, manual).Objects {
+			if b, is := object.(*policyv1.PodDisruptionBudget); is && b.Spec.MinAvailable.IntValue() != c.want {
+				t.Errorf("%s: minAvailable is %d, want %d", phrase, b.Spec.MinAvailable.IntValue(), c.want)
+			}
+		}
+	}
+	well := running(t, 3, wants(5))
+	relaxed(well)
+	q, is := quiet(well, mustDecide(t, well, manual), outcome{})
+	if well.Asked = false; !is {
+		q, is = quiet(well, mustDecide(t, well, manual), outcome{})
+	}
+	silent(0, 10*time.Minute)(well)
+	well.Quiet = &q
+	if p := mustDecide(t, well, manual); !is || len(p.Objects) == 0 {
+		t.Errorf("when a member fails later, the budget is not looked at (the look before was quiet: %t)", is)
+	}
+}
+
+// What the pods were made of is known by their StatefulSet and ConfigMap alone. Without one of them the cluster would
+// stay down, and with only one of them of another specification its pods might not start.
+func TestWithoutBeingAskedWhatIsGoneIsMadeAnewAndTheSizeStays(t *testing.T) {
+	manual := testSettings
+	manual.AutoReconcile = false
+	noSet := func(o *Observed) { delete(o.Live, Key{"StatefulSet", "main"}); o.StatefulSet = nil }
+	noPods := func(o *Observed) { o.Pods, o.Sidecars = nil, nil }
+	noConfig := func(o *Observed) { delete(o.Live, Key{"ConfigMap", "main-config"}); o.ConfigMap = nil }
+	asleep := func(o *Observed) { noPods(o); o.Members = nil }
+	for phrase, c := range map[string]struct {
+		change                  []func(*Observed)
+		wantMembers, wantPods   int32
+		wantStatefulSet, wantCM bool
+	}{
+		"nothing is gone":                        {[]func(*Observed){wants(5)}, 3, 3, false, false},
+		"the StatefulSet and the pods":           {[]func(*Observed){wants(5), noSet, noPods}, 3, 3, true, true},
+		"the StatefulSet, while three run":       {[]func(*Observed){wants(1), noSet}, 3, 3, true, true},
+		"the StatefulSet, and nobody is wanted":  {[]func(*Observed){wants(0), noSet, noPods}, 3, 3, true, true},
+		"the ConfigMap":                          {[]func(*Observed){wants(5), noConfig}, 3, 3, true, true},
+		"the ConfigMap, and nobody is wanted":    {[]func(*Observed){wants(0), noConfig}, 3, 3, true, true},
+		"both, and the pods":                     {[]func(*Observed){wants(1), noConfig, noSet, noPods}, 3, 3, true, true},
+		"the StatefulSet of a cluster asleep":    {[]func(*Observed){wants(3), noSet, asleep}, 3, 0, true, true},
+		"both of a cluster that is to be larger": {[]func(*Observed){wants(5), noConfig, noSet, noPods}, 3, 3, true, true},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			o := running(t, 3, append([]func(*Observed){relaxed}, c.change...)...)
+			p := mustDecide(t, o, manual)
+			if p.Mode != ModeTend {
+				t.Fatalf("the mode is %s", p.Mode)
+			}
+			set, config := false, false
+			for _, object := range p.Objects {
+				switch object := object.(type) {
+				case *appsv1.StatefulSet:
+					if set = true; *object.Spec.Replicas != c.wantPods {
+						t.Errorf("the StatefulSet gets %d pods, want %d", *object.Spec.Replicas, c.wantPods)
+					}
+				case *corev1.ConfigMap:
+					config = true
+					if n := desired.ReadConfigMap(o.Etcd, object).Members; n != c.wantMembers {
+						t.Errorf("the ConfigMap lists %d members, want %d", n, c.wantMembers)
+					}
+				}
+			}
+			if set != c.wantStatefulSet || config != c.wantCM {
+				t.Errorf("the StatefulSet is made: %t, the ConfigMap: %t; want %t, %t", set, config, c.wantStatefulSet, c.wantCM)
+			}
+		})
 	}
 }
 

@@ -80,8 +80,8 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 // deletionPoll is how often is looked for what is left, besides whenever something goes.
 const deletionPoll = 5 * time.Second
 
-// removeAll deletes what is there, and tells what is left: the pods, of which the StatefulSet's end
-// takes care, included.
+// removeAll deletes what is there, and tells what is left, the pods included. Of theirs the end of the StatefulSet
+// takes care; nobody does of those that have none, as it was orphaned, by us when it was to be made anew or by hand.
 func (r *Reconciler) removeAll(ctx context.Context, o *Observed) (left []string, failures []failure) {
 	e := o.Etcd
 	for _, key := range slices.SortedFunc(maps.Keys(o.Live), func(a, b Key) int { return cmp.Compare(a.String(), b.String()) }) {
@@ -98,7 +98,14 @@ func (r *Reconciler) removeAll(ctx context.Context, o *Observed) (left []string,
 		}
 	}
 	for i := range o.Pods {
-		left = append(left, "Pod "+o.Pods[i].Name)
+		p := &o.Pods[i]
+		left = append(left, "Pod "+p.Name)
+		if p.DeletionTimestamp != nil || metav1.GetControllerOf(p) != nil || !belongs(p, e) {
+			continue
+		}
+		if err := r.remove(ctx, e, Removal{p, "Pod", "the Etcd is deleted, and the pod has no StatefulSet"}); err != nil {
+			failures = append(failures, failure{codeOf("DELETE", p), err})
+		}
 	}
 	return left, failures
 }

@@ -26,20 +26,22 @@ func (s size) held() (rollout.ScaleStep, bool) {
 		step.Replicas, step.Reason = max(top, s.live.Members), "the pods get a StatefulSet again"
 	case set != nil && set.DeletionTimestamp != nil:
 		step.Reason, step.Waits = "the StatefulSet is made anew", "the former one to be gone"
-	case set != nil && s.want > 0 && s.want < s.live.Members && s.goingClaim() != "":
-		step.Reason, step.Waits = "fewer members are wanted", s.goingClaim()+" to be replaced"
+	case set != nil && s.want > 0 && s.want < s.live.Members && s.goingClaim(s.want) != "":
+		step.Reason, step.Waits = "fewer members are wanted", s.goingClaim(s.want)+" to be replaced"
+	case set != nil && s.want == 0 && !s.o.Etcd.BackupsEnabled() && len(s.o.Pods) > 0 && s.goingClaim(s.live.Members) != "":
+		step.Reason, step.Waits = "no member is wanted, and without a store the data are on the volumes alone", s.goingClaim(s.live.Members)+" to be replaced, which is being deleted and would go with its pod"
 	default:
 		return step, false
 	}
 	return step, true
 }
 
-// goingClaim is a claim of a member that is to stay, which is deleted while its pod still has it.
-func (s size) goingClaim() string {
-	for i := range s.o.Claims {
-		c := &s.o.Claims[i]
-		if n, ours := s.o.claimOrdinal(c.Name); ours && c.DeletionTimestamp != nil && n < int(s.want) {
-			return c.Name
+// goingClaim is a claim of one of the members that are to stay, the first n, which is deleted while its pod still
+// has it.
+func (s size) goingClaim(n int32) string {
+	for i := range int(n) {
+		if c := s.o.claimGoing(i); c != "" {
+			return c
 		}
 	}
 	return ""

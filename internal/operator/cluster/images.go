@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -21,7 +22,7 @@ func imagesFor(e *druidv1alpha1.Etcd, own desired.Images) (images desired.Images
 	} {
 		switch {
 		case f.image == nil || *f.image == "":
-		case ofOriginal(*f.image):
+		case ofOriginal(*f.image, own):
 			replaced = append(replaced, f.field+" "+*f.image)
 		default:
 			*f.into = *f.image
@@ -31,23 +32,31 @@ func imagesFor(e *druidv1alpha1.Etcd, own desired.Images) (images desired.Images
 }
 
 // ofOriginal tells images of the original project, such as
-// europe-docker.pkg.dev/gardener-project/public/gardener/etcdbrctl:v0.41.2, by their path: the name
-// of the program, and gardener before it.
-func ofOriginal(image string) bool {
+// europe-docker.pkg.dev/gardener-project/public/gardener/etcdbrctl:v0.41.2, by the name of the program. Mirrors keep
+// that and change the path. A name that others use as well counts with gardener in the path alone, and none does of
+// the repositories that the operator's own images are in.
+func ofOriginal(image string, own desired.Images) bool {
+	path := repository(image)
+	for _, ours := range []string{own.Wrapper, own.Sidecar, own.Init} {
+		if path == repository(ours) {
+			return false
+		}
+	}
+	parts := strings.Split(path, "/")
+	switch parts[len(parts)-1] {
+	case "etcdbrctl", "etcd-backup-restore", "etcd-wrapper":
+		return true
+	case "etcd", "etcd-druid":
+		return slices.ContainsFunc(parts[:len(parts)-1], func(p string) bool { return p == "gardener" || p == "gardener-project" })
+	}
+	return false
+}
+
+// repository is an image without its tag and digest.
+func repository(image string) string {
 	path, _, _ := strings.Cut(image, "@")
 	if slash := strings.LastIndex(path, "/"); strings.LastIndex(path, ":") > slash {
 		path = path[:strings.LastIndex(path, ":")]
 	}
-	parts := strings.Split(path, "/")
-	switch parts[len(parts)-1] {
-	case "etcdbrctl", "etcd-backup-restore", "etcd-wrapper", "etcd", "etcd-druid":
-	default:
-		return false
-	}
-	for _, p := range parts[:len(parts)-1] {
-		if p == "gardener" || p == "gardener-project" {
-			return true
-		}
-	}
-	return false
+	return path
 }

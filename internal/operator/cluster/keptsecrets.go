@@ -24,7 +24,7 @@ func (r *Reconciler) tellOfKeptSecrets(ctx context.Context, e *druidv1alpha1.Etc
 		return fmt.Errorf("list the Etcds: %w", err)
 	}
 	var secrets []corev1.Secret
-	for _, name := range druidv1alpha1.SecretNames(e.Secrets()) {
+	for _, name := range druidv1alpha1.SecretNames(append(e.Secrets(), e.UnusedSecrets()...)) {
 		var s corev1.Secret
 		err := r.live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: name}, &s)
 		if client.IgnoreNotFound(err) != nil {

@@ -38,8 +38,9 @@ type Observed struct {
 	// NewToken is for the sidecars, if there is no Secret with one yet; nil: there is, or it was not
 	// looked for, as the pods run with it.
 	NewToken []byte
-	// TokenTaken: a Secret of that name is somebody else's.
-	TokenTaken bool
+	// TokenTaken: a Secret of that name is somebody else's. TokenGoing: it is that of a former Etcd of this name, with
+	// which it goes.
+	TokenTaken, TokenGoing bool
 	// MissingSecrets are those that the specification names and that are not there, LackingSecrets those
 	// without a key that they must have. They are looked for only while a pod does not get ready.
 	MissingSecrets []druidv1alpha1.SecretUse

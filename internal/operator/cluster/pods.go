@@ -98,12 +98,23 @@ func podOf(o *Observed, p *corev1.Pod, now time.Time) rollout.Pod {
 		Leader:        answered && leads(m),
 		IdleSince:     o.idleSince(n),
 		Terminating:   p.DeletionTimestamp != nil,
+		ClaimGoing:    o.claimGoing(n),
 	}
 	if answered {
 		pod.Busy = busy(m)
 	}
 	pod.Stuck = pod.Terminating && now.Sub(p.DeletionTimestamp.Time) > stuckAfter
 	return pod
+}
+
+// claimGoing is the claim of a member if it is being deleted, so that it goes with the pod.
+func (o *Observed) claimGoing(ordinal int) string {
+	for i := range o.Claims {
+		if n, ours := o.claimOrdinal(o.Claims[i].Name); ours && n == ordinal && o.Claims[i].DeletionTimestamp != nil {
+			return o.Claims[i].Name
+		}
+	}
+	return ""
 }
 
 // busy is work that a restart would begin anew.

@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/rollout"
 )
 
 // An operator changed the template and died. The next one looks before the StatefulSet's controller does.
@@ -42,5 +44,39 @@ func TestANewStatefulSetHasAMomentForItsPods(t *testing.T) {
 		if got := running(t, 3, c.change).fills(testNow); got != c.want {
 			t.Errorf("%s: %t, want %t", phrase, got, c.want)
 		}
+	}
+}
+
+func going(i int) func(*Observed) {
+	return func(o *Observed) { o.Claims[i].DeletionTimestamp = ptr(ago(time.Minute)) }
+}
+
+func noStore(o *Observed) { o.Etcd.Spec.Backup.Store = nil }
+
+// A claim that somebody deletes is kept by the pod that uses it, and by nothing else.
+func TestTheLastPodWithTheDataStays(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		members int32
+		change  []func(*Observed)
+	}{
+		"a rollout, without a store": {1, []func(*Observed){former(0), noStore, going(0)}},
+		"a rollout, with a store":    {1, []func(*Observed){former(0), going(0)}},
+		"a member that does not run": {1, []func(*Observed){former(0), down(0), going(0)}},
+		"none is wanted, no store":   {1, []func(*Observed){wants(0), noStore, going(0)}},
+		"none of three, no store":    {3, []func(*Observed){wants(0), noStore, going(1)}},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			o := running(t, c.members, append([]func(*Observed){relaxed}, c.change...)...)
+			p := mustDecide(t, o, testSettings)
+			if p.Pod.Kind == rollout.Delete || p.Size.Replicas != c.members {
+				t.Errorf("%s %s, replicas %d: with the pod goes the only copy of the data", p.Pod.Kind, p.Pod.Pod, p.Size.Replicas)
+			}
+			if w := p.Waits(); !strings.Contains(w, "main-main-") {
+				t.Errorf("it waits %q, want the claim to be named", w)
+			}
+			if v := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionDataVolumesReady); o.Etcd.Spec.Replicas > 0 && v.Status != druidv1alpha1.ConditionFalse {
+				t.Errorf("DataVolumesReady is %s (%s), want False", v.Status, v.Message)
+			}
+		})
 	}
 }

@@ -114,6 +114,6 @@ func quiet(o *Observed, p Plan, out outcome) (Quiet, bool) {
 	}
 	return Quiet{
 		print: fingerprint(o), mode: p.Mode, why: p.Why, size: p.Size, schedules: p.schedules, images: p.images,
-		healthy: holds(p.Conditions, druidv1alpha1.ConditionAllMembersReady), backedUp: p.safe.backedUp,
+		healthy: p.healthy, backedUp: p.safe.backedUp,
 	}, true
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,9 +35,11 @@ import (
 const (
 	// soon: a step was made, or something is waited for that nobody tells of.
 	soon = 2 * time.Second
-	// tokenEvery is how often is looked whether the Secret with the token is there, while pods do not
-	// start.
-	tokenEvery = time.Minute
+	// tokenEvery is how often is looked whether the Secret with the token is there, while it is needed: pods do
+	// not start, or sidecars are asked. tokenSeldom: otherwise, or up to half as much later, so that it is not
+	// looked for those of all Etcds at once.
+	tokenEvery  = time.Minute
+	tokenSeldom = 10 * time.Minute
 )
 
 // Reconciler makes clusters of Etcds.
@@ -60,7 +65,7 @@ type Reconciler struct {
 	logger     *slog.Logger
 
 	mu     sync.Mutex
-	tokens map[types.UID]time.Time // when the Secret was seen last, by Etcd
+	tokens map[types.UID]time.Time // when the Secret was seen last, or taken for granted, by Etcd
 	claims map[types.UID]claimNews
 	quiet  map[types.UID]Quiet
 }
@@ -183,7 +188,7 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 	if err := r.claimEvents(ctx, o); err != nil {
 		return nil, err
 	}
-	mode, _ := modeOf(o, r.settings)
+	mode, _, _ := modeOf(o, r.settings)
 	if mode == ModeWatch {
 		return o, nil
 	}
@@ -198,26 +203,32 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 		q, calm = r.calm(o)
 	}
 	if calm && !pending {
-		o.Quiet = &q
-		return o, nil
+		if err := r.token(ctx, o, false); err != nil {
+			return nil, err
+		}
+		if o.NewToken == nil && !o.TokenTaken && !o.TokenGoing {
+			o.Quiet = &q
+			return o, nil
+		}
 	}
 	if sizeOf(o).want > 0 {
 		r.snapshots.drop(e.UID, finalFor(e))
 	}
 	o.Snapshots = r.snapshots.of(e)
-	if err := r.token(ctx, o); err != nil {
+	s := sizeOf(o)
+	asks := s.asks() || len(outdated(o)) > 0 || o.foreign() || volumesAsk || fallsAsleep(o, r.now())
+	if err := r.token(ctx, o, asks); err != nil {
 		return nil, err
 	}
 	if err := r.missingSecrets(ctx, o); err != nil {
 		return nil, err
 	}
-	s := sizeOf(o)
 	if s.certifies() {
 		if err := r.tryCertificates(ctx, o, s); err != nil {
 			return nil, err
 		}
 	}
-	if s.asks() || len(outdated(o)) > 0 || o.foreign() || volumesAsk || fallsAsleep(o, r.now()) {
+	if asks {
 		o.Asked = true
 		o.Sidecars = r.sidecars.ask(ctx, o)
 	}
@@ -253,17 +264,16 @@ const tokenBytes = 32
 // mountPatience is how long a pod on a node may take to start before what it mounts is looked for.
 const mountPatience = 15 * time.Second
 
-// token makes one if there is no Secret with one. The Secret is looked for only as long as pods do
-// not start on their nodes: those that run have it, and it was made before the StatefulSet.
-func (r *Reconciler) token(ctx context.Context, o *Observed) error {
+// token makes one if there is no Secret with one. Nobody tells of Secrets, which the operator may not list: it is
+// looked for while pods do not start on their nodes and when sidecars are going to be asked, and seldom otherwise, as
+// pods that run have it, and it was made before the StatefulSet.
+func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 	e := o.Etcd
 	if e.RuntimeComponentsDisabled() {
 		return nil
 	}
-	r.mu.Lock()
-	seen := r.tokens[e.UID]
-	r.mu.Unlock()
-	if o.StatefulSet != nil && !o.foreign() && !r.unmounted(o) || r.now().Sub(seen) < tokenEvery {
+	needed := asks || o.StatefulSet == nil || o.foreign() || r.unmounted(o)
+	if !r.tokenDue(e, needed) {
 		return nil
 	}
 	var secret corev1.Secret
@@ -276,6 +286,9 @@ func (r *Reconciler) token(ctx context.Context, o *Observed) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("read the Secret %s: %w", e.TokenSecretName(), err)
+	case ofFormer(&secret, e):
+		o.TokenGoing = true
+		return nil
 	case !belongs(&secret, e):
 		o.TokenTaken = true
 		return nil
@@ -284,6 +297,30 @@ func (r *Reconciler) token(ctx context.Context, o *Observed) error {
 	defer r.mu.Unlock()
 	r.tokens[e.UID] = r.now()
 	return nil
+}
+
+// ofFormer: an Etcd of the same name controls the object that is gone, or goes. So the object does, too.
+func ofFormer(object client.Object, e *druidv1alpha1.Etcd) bool {
+	owner := metav1.GetControllerOf(object)
+	return owner != nil && owner.Kind == druidv1alpha1.KindEtcd && owner.Name == e.Name && owner.UID != e.UID
+}
+
+// tokenDue says whether the Secret with the token is looked for now. What an operator never looked for it takes for
+// granted at first, unless it is needed.
+func (r *Reconciler) tokenDue(e *druidv1alpha1.Etcd, needed bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen, known := r.tokens[e.UID]
+	switch {
+	case needed:
+		return r.now().Sub(seen) >= tokenEvery
+	case !known:
+		r.tokens[e.UID] = r.now()
+		return false
+	}
+	later := fnv.New32a()
+	_, _ = later.Write([]byte(e.UID))
+	return r.now().Sub(seen) >= tokenSeldom+time.Duration(later.Sum32()%uint32(tokenSeldom/2/time.Second))*time.Second
 }
 
 // unmounted: a pod is on a node and does not start.
@@ -384,32 +421,50 @@ func head(e *druidv1alpha1.Etcd) *metav1.PartialObjectMetadata {
 	return h
 }
 
-// finish takes annotations away by which somebody asked for what is done.
+// finish takes annotations away by which somebody asked for what is done: for the specification that was seen, and
+// with the values that were. Who asks for a newer one meanwhile has that looked at.
 func (r *Reconciler) finish(ctx context.Context, e *druidv1alpha1.Etcd, p Plan, out outcome) error {
 	if len(out.failures) > 0 || len(p.Refused) > 0 || !p.Size.Done {
 		return nil
 	}
-	before := e.DeepCopy()
-	for name, value := range before.Annotations {
+	var done []string
+	for name, value := range e.Annotations {
 		switch name {
 		case druidv1alpha1.AnnotationOperation, druidv1alpha1.AnnotationOperationOld:
 			if p.Mode == ModeApply && value == druidv1alpha1.OperationReconcile {
-				delete(e.Annotations, name)
+				done = append(done, name)
 			}
 		case druidv1alpha1.AnnotationTakeOverBackups:
 			// All pods were told, and whoever makes the backups could.
 			if p.Mode != ModeWatch && p.Done() && holds(p.Conditions, druidv1alpha1.ConditionBackupReady) {
-				delete(e.Annotations, name)
+				done = append(done, name)
 			}
 		}
 	}
-	if len(e.Annotations) == len(before.Annotations) {
+	if len(done) == 0 {
 		return nil
 	}
-	if err := r.client.Patch(ctx, e, client.MergeFrom(before), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove the annotation of what is done: %w", err)
+	// The version of the Etcd says nothing here: it changes with each status.
+	steps := []step{{"test", "/metadata/uid", e.UID}, {"test", "/metadata/generation", e.Generation}}
+	for _, name := range done {
+		path := "/metadata/annotations/" + strings.ReplaceAll(name, "/", "~1")
+		steps = append(steps, step{"test", path, e.Annotations[name]}, step{"remove", path, nil})
+	}
+	patch, err := json.Marshal(steps)
+	if err == nil {
+		err = r.client.Patch(ctx, e, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(kube.FieldManager))
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the annotation of what is done from the Etcd of generation %d: %w", e.Generation, err)
 	}
 	return nil
+}
+
+// step is one of a JSON patch, which is carried out whole or, if a test fails, not at all.
+type step struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
 }
 
 // tell logs and sends events of what became different.

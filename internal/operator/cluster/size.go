@@ -167,6 +167,33 @@ func (s size) keep(why string) rollout.ScaleStep {
 	return rollout.ScaleStep{Members: s.live.Members, Replicas: s.o.replicas(), PeerTLS: s.live.PeerTLS, PeerCertificates: s.live.PeerTLS, Done: true, Reason: why}
 }
 
+// present is the size as if nothing else were wanted than there is, where the StatefulSet or the ConfigMap may be gone:
+// nobody is, of a cluster that sleeps.
+func (s size) present() size {
+	e := s.o.Etcd
+	if s.want = s.o.replicas(); s.o.StatefulSet == nil && !e.RuntimeComponentsDisabled() && len(s.o.Members)+len(s.o.Pods) > 0 {
+		if s.want = s.live.Members; s.want == 0 {
+			for i := range s.o.Members {
+				n, _ := e.MemberOrdinal(s.o.Members[i].Name)
+				s.want = max(s.want, int32(n)+1)
+			}
+		}
+	}
+	if s.live.Members > 0 {
+		s.tls = s.live.PeerTLS
+		return s
+	}
+	for i := range s.o.Members {
+		if t := s.o.Members[i].Status.PeerTLSEnabled; t != nil {
+			s.tls = *t
+		}
+	}
+	return s
+}
+
+// incomplete: what the pods of a running cluster are made of is not all there.
+func (o *Observed) incomplete() bool { return o.StatefulSet == nil || o.ConfigMap == nil }
+
 // safety is what steps that take something away depend on.
 type safety struct {
 	backedUp bool

@@ -120,7 +120,7 @@ type EtcdCopyBackupsTaskController struct {
 // Runs reports whether there is somebody to do the work.
 func (c EtcdCopyBackupsTaskController) Runs() bool { return c.Enabled && c.ConcurrentSyncs > 0 }
 
-// SecretController protects Secrets that are in use.
+// SecretController is the original's, which protects Secrets that are in use. Here an admission policy does.
 type SecretController struct {
 	ConcurrentSyncs int
 }

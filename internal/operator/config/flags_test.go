@@ -162,6 +162,8 @@ func TestNoticesAreGivenOfWhatWasSaidAlone(t *testing.T) {
 			want: []Notice{{NoEffect, "--enable-backup-compaction, --compaction-workers", noController}}},
 		"compaction in a file": {file: "controllers: {compaction: {enabled: false, eventsThreshold: 1000}}",
 			want: []Notice{{NoEffect, "controllers.compaction.enabled, controllers.compaction.eventsThreshold", noController}}},
+		"Secrets": {args: []string{"--secret-workers=3"},
+			want: []Notice{{NoEffect, "--secret-workers", "no controller works on Secrets, which an admission policy protects; they are accepted so that a configuration need not be changed"}}},
 		"tasks":          {args: []string{"--etcd-ops-task-workers=3"}},
 		"something else": {args: []string{"--etcd-workers=3", "--metrics-port=8080"}},
 	} {

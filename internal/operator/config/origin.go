@@ -97,8 +97,9 @@ func (o *origin) notices(rows []setting) []Notice {
 			all = append(all, Notice{Deprecated, o.name(s), s.deprecated})
 		}
 	}
-	for _, missing := range []struct{ section, controller string }{
-		{"controllers.compaction", "compaction"},
+	for _, missing := range []struct{ section, why string }{
+		{"controllers.compaction", "this version has no compaction controller"},
+		{"controllers.secret", "no controller works on Secrets, which an admission policy protects"},
 	} {
 		var names []string
 		for _, s := range rows {
@@ -107,7 +108,7 @@ func (o *origin) notices(rows []setting) []Notice {
 			}
 		}
 		if len(names) > 0 {
-			all = append(all, Notice{NoEffect, strings.Join(names, ", "), "this version has no " + missing.controller + " controller; they are accepted so that a configuration need not be changed"})
+			all = append(all, Notice{NoEffect, strings.Join(names, ", "), missing.why + "; they are accepted so that a configuration need not be changed"})
 		}
 	}
 	return all

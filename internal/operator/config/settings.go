@@ -122,7 +122,7 @@ func settings(c *Config) []setting {
 		{path: "controllers.etcdCopyBackupsTask.concurrentSyncs", flag: "etcd-copy-backups-task-workers", value: workers(&copies.ConcurrentSyncs, 0),
 			doc: "EtcdCopyBackupsTasks that are worked on at once; 0: none"},
 		{path: "controllers.secret.concurrentSyncs", flag: "secret-workers", value: workers(&c.Controllers.Secret.ConcurrentSyncs, 1),
-			doc: "Secrets that are worked on at once"},
+			doc: "Secrets that are worked on at once; without effect: an admission policy protects them"},
 		{path: "controllers.etcdOpsTask.enabled", flag: "enable-etcd-ops-task", value: toggle{&tasks.Enabled},
 			doc: "carry out EtcdOperatorTasks and EtcdOpsTasks"},
 		{path: "controllers.etcdOpsTask.concurrentSyncs", flag: "etcd-ops-task-workers", value: workers(&tasks.ConcurrentSyncs, 1),

@@ -68,7 +68,7 @@ func Decide(o *Observed, s Settings) (Plan, error) {
 	current := job != nil && (want != nil && checksum(job) == checksum(want) || checksum(job) == "")
 	switch {
 	case job != nil && finished(job, batchv1.JobComplete) != nil:
-		return Plan{State: Succeeded, Reason: druidv1alpha1.ReasonCopySucceeded, Message: fmt.Sprintf("the Job %s copied the backups", job.Name), Acted: current}, nil
+		return Plan{State: Succeeded, Reason: druidv1alpha1.ReasonCopySucceeded, Message: fmt.Sprintf("the Job %s copied the backups%s", job.Name, unread(o.Task)), Acted: current}, nil
 	case job != nil && finished(job, batchv1.JobFailed) != nil:
 		p := failed(o, job)
 		p.Acted = current
@@ -107,7 +107,7 @@ func over(t *druidv1alpha1.EtcdCopyBackupsTask) Plan {
 func copying(o *Observed, job *batchv1.Job) Plan {
 	trouble := func(reason, message string) Plan { return Plan{Reason: reason, Message: message, Trouble: true} }
 	name := o.Task.JobName()
-	p := Plan{Reason: druidv1alpha1.ReasonCopying, Message: fmt.Sprintf("the Job %s copies", name)}
+	p := Plan{Reason: druidv1alpha1.ReasonCopying, Message: fmt.Sprintf("the Job %s copies%s", name, unread(o.Task))}
 	switch {
 	case job == nil:
 	case job.Spec.Suspend != nil && *job.Spec.Suspend:
@@ -126,10 +126,18 @@ func copying(o *Observed, job *batchv1.Job) Plan {
 			}
 		}
 	}
-	if !o.started() && len(secrets(o.Task)) > 0 {
+	if !o.started() && len(o.Task.Secrets()) > 0 {
 		p.Again = secretsEvery
 	}
 	return p
+}
+
+// unread names the Secrets that are named for nothing, for the end of a message.
+func unread(t *druidv1alpha1.EtcdCopyBackupsTask) (text string) {
+	for _, u := range t.UnusedSecrets() {
+		text += fmt.Sprintf("; %s is not read: a local store is below %s of the node", u.Field, desired.DefaultHostPath)
+	}
+	return text
 }
 
 // missing names the Secrets that are not there.

@@ -61,7 +61,7 @@ func (r *Reconciler) look(ctx context.Context, t *druidv1alpha1.EtcdCopyBackupsT
 		return o, nil
 	}
 	seen := map[string]bool{}
-	for _, use := range secrets(o.Task) {
+	for _, use := range o.Task.Secrets() {
 		if seen[use.Name] {
 			continue
 		}

@@ -2,7 +2,6 @@ package copytask
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -59,17 +58,6 @@ func same(a, b *druidv1alpha1.StoreSpec) bool {
 		return false
 	}
 	return a.SecretRef == nil || b.SecretRef == nil || a.SecretRef.Name == "" || b.SecretRef.Name == "" || a.SecretRef.Name == b.SecretRef.Name
-}
-
-// secrets are those that the pod needs. Those of local stores are none of them.
-func secrets(t *druidv1alpha1.EtcdCopyBackupsTask) []druidv1alpha1.SecretUse {
-	return slices.DeleteFunc(t.Secrets(), func(u druidv1alpha1.SecretUse) bool {
-		store := &t.Spec.TargetStore
-		if u.Field == "spec.sourceStore.secretRef" {
-			store = &t.Spec.SourceStore
-		}
-		return desired.Provider(*store.Provider) == local
-	})
 }
 
 func text(p *string) string {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -56,8 +57,30 @@ func TestLocalStoresNeedNoSecret(t *testing.T) {
 	task := newTask()
 	task.Spec.SourceStore = store("Local", "a", "p")
 	task.Spec.SourceStore.SecretRef = &corev1.SecretReference{Name: "source"}
-	all := secrets(task)
+	all := task.Secrets()
 	if len(all) != 1 || all[0].Name != "target" {
 		t.Errorf("Secrets %v, want target alone", all)
+	}
+}
+
+// The original takes the directory from the Secret: who relies on that is told where it is here.
+func TestWhoNamesASecretForALocalStoreIsToldThatItIsNotRead(t *testing.T) {
+	local := func(task *druidv1alpha1.EtcdCopyBackupsTask) {
+		task.Spec.SourceStore = store("Local", "a", "p")
+		task.Spec.SourceStore.SecretRef = &corev1.SecretReference{Name: "source"}
+	}
+	for phrase, o := range map[string]*Observed{
+		"it copies":          {Task: newTask(local)},
+		"it copied":          at(t, changed(local), ends(batchv1.JobComplete, "", "")),
+		"no Secret is named": at(t),
+	} {
+		p, err := Decide(o, testSettings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = "spec.sourceStore.secretRef is not read: a local store is below /etc/gardener/local-backupbuckets of the node"
+		if strings.Contains(p.Message, want) != (phrase != "no Secret is named") || p.Trouble {
+			t.Errorf("%s: %q, trouble: %t", phrase, p.Message, p.Trouble)
+		}
 	}
 }

@@ -31,7 +31,7 @@ var decided = [...]druidv1alpha1.ConditionType{
 // BootstrappedWithExistingCluster unless they are asked for, see [Merge].
 //
 // Of a cluster without members nothing is checked but how long backups are locked: the statuses stay what
-// they were.
+// they were. One whose members are to stop is looked at until they do.
 func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now time.Time) []druidv1alpha1.Condition {
 	v := view{Observation: o, members: members, now: now}
 	var out []druidv1alpha1.Condition
@@ -41,7 +41,7 @@ func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now tim
 		if !applies {
 			continue
 		}
-		if o.wanted() == 0 && of != druidv1alpha1.ConditionBackupsProtected && of != druidv1alpha1.ConditionHibernationBackupProtected { // locks go on while members sleep, and end
+		if o.expected() == 0 && of != druidv1alpha1.ConditionBackupsProtected && of != druidv1alpha1.ConditionHibernationBackupProtected { // locks go on while members sleep, and end
 			f = finding{status: druidv1alpha1.ConditionUnknown, reason: druidv1alpha1.ReasonNotChecked, message: "the cluster has no members: replicas is 0"}
 			if before != nil {
 				f.status = before.Status

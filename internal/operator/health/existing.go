@@ -19,7 +19,7 @@ func (v view) bootstrapped() finding {
 		return holds(druidv1alpha1.ReasonBootstrapCompleted, "all members had joined the cluster at %s; %s", at(done.JoinedAt.Time), next(spec))
 	}
 	var rest []int
-	for i := range v.wanted() {
+	for i := range v.expected() {
 		if s, m := v.status(i), v.member(i); s == nil || s.Status != druidv1alpha1.EtcdMemberStatusReady || m == nil || !started(m) {
 			rest = append(rest, i)
 		}
@@ -27,7 +27,7 @@ func (v view) bootstrapped() finding {
 	if len(rest) == 0 {
 		return holds(druidv1alpha1.ReasonBootstrapCompleted, "all members have joined the cluster; %s", next(spec))
 	}
-	return fails(druidv1alpha1.ReasonBootstrapInProgress, "members that have joined the cluster and vote: %d of %d, one after the other; %s", v.wanted()-len(rest), v.wanted(), v.why(rest))
+	return fails(druidv1alpha1.ReasonBootstrapInProgress, "members that have joined the cluster and vote: %d of %d, one after the other; %s", v.expected()-len(rest), v.expected(), v.why(rest))
 }
 
 // next is what is to be done by people when all members have joined.

@@ -56,15 +56,33 @@ func DefaultThresholds() Thresholds {
 // wanted is how many members the specification wants.
 func (o Observation) wanted() int { return int(o.Etcd.Spec.Replicas) }
 
-// ordinals are those of the wanted members, and of those that are to leave but have not left: the
+// expected is how many members there shall be at the moment: as many as wanted or, while none is wanted and they
+// have not been stopped for that, which may be held or wait for somebody to ask for it, as many as have pods.
+func (o Observation) expected() int {
+	switch {
+	case o.wanted() > 0:
+		return o.wanted()
+	case o.StatefulSet != nil:
+		return int(replicasOf(o.StatefulSet))
+	}
+	n := 0 // the StatefulSet is made anew around them
+	for i := range o.Pods {
+		if p, ours := o.Etcd.PodOrdinal(o.Pods[i].Name); ours {
+			n = max(n, p+1)
+		}
+	}
+	return n
+}
+
+// ordinals are those of the expected members, and of those that are to leave but have not left: the
 // operator deletes the EtcdMember of a member when etcd does not list it any more.
 func (o Observation) ordinals() []int {
 	var out []int
-	for i := range o.wanted() {
+	for i := range o.expected() {
 		out = append(out, i)
 	}
 	for i := range o.Members {
-		if n, ours := o.Etcd.MemberOrdinal(o.Members[i].Name); ours && n >= o.wanted() && started(&o.Members[i]) {
+		if n, ours := o.Etcd.MemberOrdinal(o.Members[i].Name); ours && n >= o.expected() && started(&o.Members[i]) {
 			out = append(out, n)
 		}
 	}

@@ -60,15 +60,15 @@ func (v view) alarms() string {
 
 func (v view) allReady() finding {
 	ready := v.those(func(i int, s *druidv1alpha1.EtcdMemberStatus) bool {
-		return i < v.wanted() && !v.joining(i) && s != nil && s.Status == druidv1alpha1.EtcdMemberStatusReady
+		return i < v.expected() && !v.joining(i) && s != nil && s.Status == druidv1alpha1.EtcdMemberStatusReady
 	})
 	rest := v.those(func(i int, _ *druidv1alpha1.EtcdMemberStatus) bool {
-		return i < v.wanted() && !slices.Contains(ready, i)
+		return i < v.expected() && !slices.Contains(ready, i)
 	})
 	if len(rest) == 0 {
-		return holds(druidv1alpha1.ReasonAllMembersReady, "members that are ready: %d of %d%s", v.wanted(), v.wanted(), v.alarms())
+		return holds(druidv1alpha1.ReasonAllMembersReady, "members that are ready: %d of %d%s", v.expected(), v.expected(), v.alarms())
 	}
-	return fails(v.unreadyReason(rest), "members that are ready: %d of %d; %s", len(ready), v.wanted(), v.why(rest))
+	return fails(v.unreadyReason(rest), "members that are ready: %d of %d; %s", len(ready), v.expected(), v.why(rest))
 }
 
 // unreadyReason is the first cause that is known of one of the members.

@@ -41,11 +41,11 @@ func (v view) allUpdated() finding {
 		return unclear(druidv1alpha1.ReasonNotReconciled, "there is no StatefulSet yet")
 	case s.Status.ObservedGeneration < s.Generation || s.Status.UpdateRevision == "":
 		return fails(druidv1alpha1.ReasonNotAllMembersUpdated, templateUnseen)
-	case int(replicasOf(s)) != v.wanted():
-		return fails(druidv1alpha1.ReasonNotAllMembersUpdated, "pods at the moment: %d, wanted: %d", replicasOf(s), v.wanted())
+	case int(replicasOf(s)) != v.expected():
+		return fails(druidv1alpha1.ReasonNotAllMembersUpdated, "pods at the moment: %d, wanted: %d", replicasOf(s), v.expected())
 	}
 	var missing, former []string
-	for i := range v.wanted() {
+	for i := range v.expected() {
 		switch p := v.pod(i); {
 		case p == nil || p.DeletionTimestamp != nil:
 			missing = append(missing, v.Etcd.PodName(i))
@@ -61,5 +61,5 @@ func (v view) allUpdated() finding {
 	case len(missing) > 0:
 		return fails(druidv1alpha1.ReasonNotAllMembersUpdated, "pods that do not exist: %s", strings.Join(missing, ", "))
 	}
-	return holds(druidv1alpha1.ReasonAllMembersUpdated, "pods that have the newest template: %d of %d", v.wanted(), v.wanted())
+	return holds(druidv1alpha1.ReasonAllMembersUpdated, "pods that have the newest template: %d of %d", v.expected(), v.expected())
 }

@@ -109,6 +109,9 @@ func (v view) claimTrouble(c *corev1.PersistentVolumeClaim) (reason, text string
 	if c.Status.Phase == corev1.ClaimLost {
 		return druidv1alpha1.ReasonDataVolumesNotReady, "its volume is lost"
 	}
+	if text := v.going(c); text != "" {
+		return druidv1alpha1.ReasonDataVolumesNotReady, text
+	}
 	// The newest warning that still counts: events are kept for an hour, and what they tell of may
 	// be over.
 	var newest *corev1.Event
@@ -129,6 +132,26 @@ func (v view) claimTrouble(c *corev1.PersistentVolumeClaim) (reason, text string
 		return druidv1alpha1.ReasonVolumeCannotBeResized, newest.Reason + detail(newest.Message)
 	}
 	return druidv1alpha1.ReasonDataVolumesNotReady, newest.Reason + detail(newest.Message)
+}
+
+// going says that somebody deletes a claim that only its pod still keeps. Those that we delete get larger, or are
+// of a volume that is reported before.
+func (v view) going(c *corev1.PersistentVolumeClaim) string {
+	if c.DeletionTimestamp == nil || v.Volumes.Reason == druidv1alpha1.ReasonVolumeResizing {
+		return ""
+	}
+	for _, i := range v.ordinals() {
+		p := v.pod(i)
+		if v.claim(i) != c || p == nil || p.DeletionTimestamp != nil {
+			continue
+		}
+		text := fmt.Sprintf("it is being deleted and goes with the pod %s", p.Name)
+		if v.size() == 1 {
+			text += ", and no other member has the data: set spec.replicas to 3 until others have it"
+		}
+		return text
+	}
+	return ""
 }
 
 // overtaken says that a warning is of something that the claim has reached since.

@@ -13,6 +13,9 @@
 //	                   part, is ready, and the backups are healthy
 //	the leader         last, after somebody else leads
 //
+// A pod whose volume claim is being deleted takes its volume along. It goes only while a majority has the data
+// without it.
+//
 // [Scale] changes the number of members in the one order in which nothing is lost:
 //
 //	out   list the new members -> raise the replicas -> each joins as a learner, then votes

@@ -30,6 +30,10 @@ type Pod struct {
 	// it makes progress. Empty: none.
 	Busy string
 
+	// ClaimGoing is the volume claim of the pod if somebody deletes it: then it goes with the pod, and its volume
+	// with it. Empty: it stays.
+	ClaimGoing string
+
 	Terminating bool
 	// Stuck: it has been terminating for longer than it was given, as on a node that is lost.
 	Stuck bool

@@ -78,6 +78,9 @@ func (f Facts) replaceIdlePod(p Pod) Step {
 	if p.Busy != "" {
 		return wait("%s %s, which a restart would begin anew", p.Name, p.Busy)
 	}
+	if p.ClaimGoing != "" && !f.spares(p) {
+		return wait("%s takes no part and stays: its claim %s is being deleted and goes with it, and the others that take part are no majority that has the data; bring them back, or save the data first", p.Name, p.ClaimGoing)
+	}
 	// A new template that does not even run must not be spread: what is idle now may come back
 	// with the former one.
 	for _, o := range f.Pods {
@@ -86,6 +89,17 @@ func (f Facts) replaceIdlePod(p Pod) Step {
 		}
 	}
 	return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template and takes no part: replacing it cannot make anything worse", p.Name)}
+}
+
+// spares: a majority takes part without the pod, so that all that was acknowledged is elsewhere.
+func (f Facts) spares(p Pod) bool {
+	others := 0
+	for _, o := range f.Pods {
+		if o.Name != p.Name && o.Participating {
+			others++
+		}
+	}
+	return f.Voters > 1 && others >= quorum(f.Voters)
 }
 
 // replaceParticipant is the step while every outdated pod takes part, or may do so.
@@ -124,6 +138,8 @@ func (f Facts) endangered() string {
 		return "how many members vote is not known"
 	case f.Voters != int(f.Replicas):
 		return fmt.Sprintf("%d members vote and %d pods are wanted: the change of size ends first%s", f.Voters, f.Replicas, because(f.MembersWhy))
+	case f.Voters == 1 && f.Pods[0].ClaimGoing != "":
+		return fmt.Sprintf("%s stays: its claim %s is being deleted and goes with it, and no other member has the data: set spec.replicas to 3 until others have it", f.Pods[0].Name, f.Pods[0].ClaimGoing)
 	case f.Voters > 1 && len(f.Pods)-1 < quorum(f.Voters):
 		return fmt.Sprintf("of %d members that vote all are needed for a majority", f.Voters)
 	case !f.MembersHealthy:

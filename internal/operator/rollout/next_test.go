@@ -40,6 +40,9 @@ func silent(p *Pod) { p.Ready, p.Participating, p.Leader, p.Alive = false, false
 
 func both(a, b func(*Pod)) func(*Pod) { return func(p *Pod) { a(p); b(p) } }
 
+// claimGoes has its volume claim deleted, which the pod alone keeps.
+func claimGoes(p *Pod) { p.ClaimGoing = "main-" + p.Name }
+
 func ill(f *Facts) { f.MembersHealthy, f.MembersWhy = false, "main-0 has the alarm NOSPACE" }
 
 func stale(f *Facts) { f.BackupHealthy, f.BackupWhy = false, "the last full is 3 days old" }
@@ -97,6 +100,14 @@ func TestWhichPodIsReplaced(t *testing.T) {
 		"a single member without a store":                      {healthy(1, stale, func(f *Facts) { f.NoStore = true }), Delete, "main-0", "only member"},
 		"a single member that does not run, backups ill":       {healthy(1, stale, pod(0, dead)), Delete, "main-0", "takes no part"},
 		"a single member, ill":                                 {healthy(1, ill), Wait, "", "NOSPACE"},
+		"the claim of a single member goes":                    {healthy(1, pod(0, claimGoes)), Wait, "", "main-main-0 is being deleted and goes with it, and no other member has the data: set spec.replicas to 3"},
+		"the claim of a single member goes that does not run":  {healthy(1, pod(0, both(dead, claimGoes))), Wait, "", "main-main-0 is being deleted and goes with it"},
+		"the claim of one of three goes":                       {healthy(3, pod(1, claimGoes)), Delete, "main-1", "does not lead"},
+		"the claim of an idle one goes, and two have the data": {healthy(3, pod(0, both(idle, claimGoes))), Delete, "main-0", "takes no part"},
+		"the claim of an idle one goes, and one has the data":  {healthy(3, pod(0, both(idle, claimGoes)), pod(1, silent)), Wait, "", "the others that take part are no majority"},
+		"the claims of all go, and all are idle":               {healthy(3, pod(0, both(dead, claimGoes)), pod(1, both(dead, claimGoes)), pod(2, both(dead, claimGoes))), Wait, "", "main-2 takes no part and stays"},
+		"the claim of an idle one goes, another's stays":       {healthy(3, pod(0, dead), pod(1, dead), pod(2, both(dead, claimGoes))), Delete, "main-1", "takes no part"},
+		"the claim of one goes, and who votes is not known":    {healthy(3, pod(0, both(idle, claimGoes)), func(f *Facts) { f.Voters = 0 }), Wait, "", "no majority"},
 		"five members, one of which is up to date and missing": {healthy(5, pod(0, both(updated, dead))), Wait, "", "main-0 is not ready"},
 	} {
 		t.Run(phrase, func(t *testing.T) {

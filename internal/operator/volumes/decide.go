@@ -130,6 +130,8 @@ func (f Facts) mismatch(m Member) Action {
 		return report("2.12", AboutSickness, "the pod was restarted once, at %s, and that did not help: %s", when(m.Record.Restart.At), remedy)
 	case m.Pod == "" || m.PodGoing:
 		return wait("2.13", AboutSickness, "the pod of %s is being made anew", m.Name)
+	case m.Claim != nil && m.Claim.Going:
+		return report("2.18", AboutSickness, "%s is not restarted, as %s is being deleted and would go with it: %s", m.Pod, m.Claim.Name, remedy)
 	case !m.Confirmed:
 		return wait("2.14", AboutSickness, "%s is restarted when its sidecar says itself that the volume is wrong", m.Pod)
 	}

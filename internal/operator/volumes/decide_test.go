@@ -144,6 +144,8 @@ var rules = []struct {
 
 	{"3.1", "the class grows", cluster(3, wants("20Gi"), every(growable)), "Expand claim-0, claim-1, claim-2 20Gi", ""},
 	{"3.1", "the class grows, and everybody is ill", cluster(3, wants("20Gi"), every(growable), ill(0), ill(1), ill(2)), "Expand claim-0, claim-1, claim-2 20Gi", ""},
+	{"2.18", "a wrong volume, and somebody deletes its claim", cluster(3, mismatch(1), at(1, func(m *Member) { m.Claim.Going = true })), "Report", "claim-1 is being deleted and would go with it"},
+
 	{"3.1", "the class grows, and a volume cannot be mended", cluster(3, wants("20Gi"), every(growable), mismatch(1), restarted(1, "pod-former", "somebody")), "Expand claim-0, claim-1, claim-2 20Gi", ""},
 	{"3.1", "the only member's grows", cluster(1, wants("20Gi"), every(growable)), "Expand claim-0 20Gi", ""},
 	{"3.1", "some asked already", cluster(3, wants("20Gi"), every(growable), at(0, func(m *Member) { m.Claim.Asks = size("20480Mi") })), "Expand claim-1, claim-2 20Gi", ""},

@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Without it nobody can ask the sidecars: nothing that depends on their word goes on.
+func TestATokenThatIsDeletedWhilePodsRunIsMadeAnew(t *testing.T) {
+	o := running(t, 3)
+	now := testNow
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: o.Etcd.TokenSecretName(), Namespace: o.Etcd.Namespace, OwnerReferences: []metav1.OwnerReference{o.Etcd.OwnerReference()}}}
+	r, c := newReconciler(t, o.Etcd, secret)
+	r.now = func() time.Time { return now }
+	made := func(asks bool, after time.Duration) bool {
+		t.Helper()
+		now, o.NewToken = now.Add(after), nil
+		if err := r.token(context.Background(), o, asks); err != nil {
+			t.Fatal(err)
+		}
+		return o.NewToken != nil
+	}
+	if made(false, 0) || made(true, time.Minute) {
+		t.Fatal("another token is made though there is one")
+	}
+	if err := c.Delete(context.Background(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if made(false, tokenEvery) {
+		t.Error("nobody is asked, and a minute later the Secret is looked for again")
+	}
+	if !made(true, 0) {
+		t.Error("the sidecars are going to be asked, and the token for that is not made")
+	}
+	if !made(false, 2*tokenSeldom) {
+		t.Error("nobody is asked, and the token is never made anew")
+	}
+}
+
+// Many operators begin at once, and each would ask for as many Secrets as there are Etcds.
+func TestAnOperatorThatBeginsTakesTheTokensOfRunningPodsForGranted(t *testing.T) {
+	o := running(t, 3)
+	r, _ := newReconciler(t, o.Etcd)
+	if err := r.token(context.Background(), o, false); err != nil || o.NewToken != nil {
+		t.Errorf("%v, token %q: it was looked for", err, o.NewToken)
+	}
+}
+
+// The operator may not delete Secrets: that of a deleted Etcd goes a moment after it, when Kubernetes comes to it.
+func TestTheTokenOfAFormerEtcdOfTheNameIsWaitedFor(t *testing.T) {
+	e := newEtcd(1)
+	former := e.OwnerReference()
+	former.UID = "former"
+	another := former
+	another.Name = "other"
+	for phrase, c := range map[string]struct {
+		secret  metav1.ObjectMeta
+		refused bool
+	}{
+		"it is the former Etcd's":   {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{former}}, false},
+		"it is another Etcd's":      {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{another}}, true},
+		"it is nobody's, and stays": {metav1.ObjectMeta{}, true},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			c.secret.Name, c.secret.Namespace = e.TokenSecretName(), e.Namespace
+			r, _ := newReconciler(t, e, &corev1.Secret{ObjectMeta: c.secret})
+			o := empty(e)
+			o.NewToken = nil
+			if err := r.token(context.Background(), o, false); err != nil {
+				t.Fatal(err)
+			}
+			p := mustDecide(t, o, testSettings)
+			if len(p.Objects) > 0 || p.Done() || !strings.Contains(p.Waits(), e.TokenSecretName()) {
+				t.Errorf("objects that are made: %d; it waits %q", len(p.Objects), p.Waits())
+			}
+			again, err := r.next(p, outcome{})
+			if refused := len(p.Refused) > 0; err != nil || refused != c.refused || (again.RequeueAfter > soon) != c.refused {
+				t.Errorf("refused: %t %q, looked at again after %s (%v); want it to be refused: %t", refused, p.Refused, again.RequeueAfter, err, c.refused)
+			}
+		})
+	}
+}
