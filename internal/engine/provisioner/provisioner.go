@@ -64,7 +64,7 @@ func (p *Provisioner) Inspect(ctx context.Context) (Report, error) {
 	}
 	r.Level = r.Before.Level()
 	if p.bucket.Rules().Advisory {
-		r.Before.Notes = append(r.Before.Notes, immutability.Advice)
+		r.Plan.Notes = append(r.Plan.Notes, immutability.Advice)
 	}
 	switch {
 	case !r.Before.Exists:
