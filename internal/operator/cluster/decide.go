@@ -226,6 +226,9 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 	default:
 		p.Size = size.step(now, p.safe)
 	}
+	if p.Size.Waits != "" && o.Unasked != "" {
+		p.Size.Waits += " (" + o.Unasked + ")"
+	}
 	hold := p.Size.Hold
 	var before *Snapshot
 	if before = beforeUpgrade(o, p.safe); size.want == 0 {

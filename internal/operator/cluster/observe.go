@@ -59,6 +59,7 @@ type Observed struct {
 	// Asked: the sidecars were asked; Sidecars are those that answered, by ordinal.
 	Asked    bool
 	Sidecars map[int]agentapi.Member
+	Unasked  string // why none could be asked; empty: they could
 
 	// Quiet is an earlier look that found the same, and after which nothing had to be done; nil: there
 	// is none.

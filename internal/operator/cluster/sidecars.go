@@ -17,7 +17,7 @@ import (
 )
 
 // asker asks the sidecars of a cluster what they know of their members. Who does not answer in time is
-// left out.
+// left out; why nobody can be asked at all is put down in [Observed.Unasked].
 type asker interface {
 	ask(ctx context.Context, o *Observed) map[int]agentapi.Member
 	// refuse has members refuse clients for so long, or admit them with 0. Whether they do is seen with the next look.
@@ -41,6 +41,7 @@ func (a httpAsker) ask(ctx context.Context, o *Observed) map[int]agentapi.Member
 	dial, err := a.dialer(ctx, o.Etcd)
 	if err != nil && !o.originals() {
 		a.log.Warn("the sidecars cannot be asked", "namespace", o.Etcd.Namespace, "etcd", o.Etcd.Name, "error", err)
+		o.Unasked = "the sidecars cannot be asked: " + err.Error()
 		return answers
 	}
 	askPod := func(pod *corev1.Pod, n int) (agentapi.Member, error) {
