@@ -19,6 +19,8 @@ type ExtensionInput struct {
 	Keep, Digest string
 	// Period is for how long the bucket locked that full, which counts where it does not tell what it gives; 0: not known.
 	Period time.Duration
+	// Between is the longest time between two runs.
+	Between time.Duration
 	// Release: the Etcd is awake, and its former backup is held.
 	Release bool
 }
@@ -28,7 +30,7 @@ func ExtensionCronJob(in ExtensionInput) *batchv1.CronJob {
 	if in.Release {
 		return extensionCronJob(in, "--release-holds", "--snapstore-temp-directory="+scratchDir, "--notice-file="+corev1.TerminationMessagePathDefault)
 	}
-	args := []string{}
+	args := []string{"--every=" + duration(&metav1.Duration{Duration: in.Between}, "")}
 	if period, _ := objectLock(in.Etcd.Spec.Backup.Store); period != "" {
 		args = append(args, "--retention-period="+period) // the bucket has none
 	} else if in.Period > 0 {

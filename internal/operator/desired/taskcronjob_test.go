@@ -51,13 +51,13 @@ func TestJobsAndCronJobsOfTasksAreAsInTheGoldenFiles(t *testing.T) {
 	const owner = "cluster/shoot--a--b/etcd-main/3b7c"
 	names := []druidv1alpha1.SnapshotName{"Full-00000000-00009002-1565021494.zst", "Incr-00009003-00009120-1565021514.zst"}
 	for name, job := range map[string]client.Object{
-		"extension":         ExtensionCronJob(ExtensionInput{TaskInput: in("extend", locked, "0 0 * * *", berlin), Since: since}),
-		"extension-role":    ExtensionCronJob(ExtensionInput{TaskInput: in("extend", withRoles(secret), "0 0 * * *"), Since: since}),
-		"extension-local":   ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("local", "", "p", ""), "@daily"), Since: since}),
-		"extension-release": ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("gcp", "bucket", "p", ""), "0 0 * * *"), Since: since, Release: true}),
-		"extension-kept": ExtensionCronJob(ExtensionInput{TaskInput: in("extend", locked, "0 0 * * *"), Since: since,
+		"extension":         ExtensionCronJob(ExtensionInput{TaskInput: in("extend", locked, "0 0 * * *", berlin), Since: since, Between: 25 * time.Hour}),
+		"extension-role":    ExtensionCronJob(ExtensionInput{TaskInput: in("extend", withRoles(secret), "0 0 * * *"), Since: since, Between: 24 * time.Hour}),
+		"extension-local":   ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("local", "", "p", ""), "@daily"), Since: since, Between: 24 * time.Hour}),
+		"extension-release": ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("gcp", "bucket", "p", ""), "0 0 * * *"), Since: since, Between: 24 * time.Hour, Release: true}),
+		"extension-kept": ExtensionCronJob(ExtensionInput{TaskInput: in("extend", locked, "0 0 * * *"), Since: since, Between: 24 * time.Hour,
 			Keep: "Full-00000000-00001000-1748000000.zst.final", Digest: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Period: 96 * time.Hour}),
-		"extension-period":        ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("azure", "bucket", "p", ""), "0 0 * * *"), Since: since, Period: 96 * time.Hour}),
+		"extension-period":        ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("azure", "bucket", "p", ""), "0 0 * * *"), Since: since, Between: 24 * time.Hour, Period: 96 * time.Hour}),
 		"collection":              CollectionCronJob(CollectionInput{in("collect", withRoles(secret), "17 5-23/12 * * *"), owner, time.Time{}}),
 		"collection-exponential":  CollectionCronJob(CollectionInput{in("collect", withRoles(storeSpec("dell", "bucket", "p", "")), "@hourly", exponential), owner, time.Time{}}),
 		"collection-while-asleep": CollectionCronJob(CollectionInput{in("collect", withRoles(secret), "17 5-23/12 * * *"), owner, since}),

@@ -271,11 +271,9 @@ func (v view) extensionRemedy() string {
 
 // RunsTooRarely says why a task that prolongs locks on a schedule, each time for a period, leaves moments without a lock; empty: it
 // leaves none.
-func RunsTooRarely(e *druidv1alpha1.Etcd, schedule string, period time.Duration) string {
-	between, takes := longest(schedule), snapshotTimeout(e)
-	if needs := between + takes + hibernation.Clocks; period < needs {
-		return fmt.Sprintf("%q leaves up to %s between two runs, and a lock ends %s after a run: with %s until a run is through and %s for clocks that differ it has to last %s",
-			schedule, between, period, takes, hibernation.Clocks, needs)
+func RunsTooRarely(schedule string, period time.Duration) string {
+	if u := (immutability.Upkeep{Period: period, Every: Longest(schedule)}); !u.Holds() {
+		return fmt.Sprintf("with %q %s", schedule, u)
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ func Backup(o Observation) *druidv1alpha1.BackupStatus {
 // Coverage is whether a period of locks leaves no moment without one, by the schedule of fulls and how long
 // one may take.
 func Coverage(e *druidv1alpha1.Etcd, period time.Duration) immutability.Coverage {
-	return immutability.Coverage{Period: period, Between: longest(scheduleOf(e)), Takes: snapshotTimeout(e)}
+	return immutability.Coverage{Period: period, Between: Longest(scheduleOf(e)), Takes: snapshotTimeout(e)}
 }
 
 // protected is true while the newest chain is locked, and will be until the next full is in the bucket.
@@ -147,13 +147,13 @@ func snapshotTimeout(e *druidv1alpha1.Etcd) time.Duration {
 	return defaultSnapshotTimeout
 }
 
-// known remembers what longest found: few schedules are in use, and each takes thousands of steps.
+// known remembers what [Longest] found: few schedules are in use, and each takes thousands of steps.
 var known sync.Map // of time.Duration, by schedule
 
-// longest is the longest time between two moments of a schedule in nine years, which is longer than from one
+// Longest is the longest time between two moments of a schedule in nine years, which is longer than from one
 // 29 February to the next, or among its first hundred thousand. One that nobody can read counts as daily;
 // SchedulesValid tells of it.
-func longest(schedule string) (gap time.Duration) {
+func Longest(schedule string) (gap time.Duration) {
 	if d, is := known.Load(schedule); is {
 		return d.(time.Duration)
 	}

@@ -154,7 +154,7 @@ func TestTheLongestTimeBetweenTwoFulls(t *testing.T) {
 		"what is this?": day,
 	} {
 		for range 2 { // the second time from memory
-			if got := longest(schedule); got != want {
+			if got := Longest(schedule); got != want {
 				t.Errorf("%s: %s, want %s", schedule, got, want)
 			}
 		}

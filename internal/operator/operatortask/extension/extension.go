@@ -48,17 +48,17 @@ func over(e *druidv1alpha1.Etcd) (state druidv1alpha1.TaskState, why string) {
 // otherwise is the schedule of an Etcd that has none that can be read, as of the sidecar.
 const otherwise = "0 0 * * *"
 
-// schedule is when the CronJob runs.
-func schedule(t *task.Task, e *druidv1alpha1.Etcd) (task.Schedule, error) {
+// schedule is when the CronJob runs, as somebody wrote it.
+func schedule(t *task.Task, e *druidv1alpha1.Etcd) string {
 	if t.Schedule != nil {
-		return task.ParseSchedule(*t.Schedule)
+		return *t.Schedule
 	}
 	if s := e.Spec.Backup.FullSnapshotSchedule; s != nil {
-		if parsed, err := task.ParseSchedule(*s); err == nil {
-			return parsed, nil
+		if _, err := task.ParseSchedule(*s); err == nil {
+			return *s
 		}
 	}
-	return task.ParseSchedule(otherwise)
+	return otherwise
 }
 
 func unreadable(t *task.Task, _ *druidv1alpha1.Etcd) string {
@@ -72,7 +72,7 @@ func tooRare(t *task.Task, e *druidv1alpha1.Etcd) string {
 	if t.Schedule == nil || period == 0 {
 		return ""
 	}
-	if why := health.RunsTooRarely(e, *t.Schedule, period); why != "" {
+	if why := health.RunsTooRarely(*t.Schedule, period); why != "" {
 		return fmt.Sprintf("spec.config.extendFullSnapshotImmutability.schedule cannot keep anything locked: %s; make another task that runs more often, or without a schedule", why)
 	}
 	return ""
@@ -93,13 +93,15 @@ func lasts(e *druidv1alpha1.Etcd) time.Duration {
 }
 
 func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
-	when, err := schedule(t, p.Etcd)
+	text := schedule(t, p.Etcd)
+	when, err := task.ParseSchedule(text)
 	if err != nil {
 		return nil, err
 	}
 	in := desired.ExtensionInput{TaskInput: p.Input(t, when), Since: t.Created, Release: releases(p.Etcd)}
 	in.Keep, in.Digest = recorded(p.Etcd)
 	in.Period = given(p.Etcd)
+	in.Between = health.Longest(text)
 	return desired.ExtensionCronJob(in), nil
 }
 

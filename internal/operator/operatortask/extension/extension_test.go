@@ -67,7 +67,7 @@ func TestAScheduleThatCannotKeepAnythingLockedIsRefused(t *testing.T) {
 		for _, check := range Type().Checks[2:] { // those about schedules
 			why += check.Fails(&task.Task{Schedule: &c.schedule}, e)
 		}
-		if (why != "") != c.refused || c.refused && (!strings.Contains(why, "a lock ends 96h0m0s after a run") || !strings.Contains(why, c.schedule)) {
+		if (why != "") != c.refused || c.refused && (!strings.Contains(why, "locks last for 96h from a run") || !strings.Contains(why, c.schedule)) {
 			t.Errorf("%s: %q, want refused %t", phrase, why, c.refused)
 		}
 		if why := tooRare(&task.Task{}, e); why != "" {
