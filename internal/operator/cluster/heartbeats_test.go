@@ -144,7 +144,7 @@ func TestALeaseIsToldOfIfItTellsSomething(t *testing.T) {
 		t.Errorf("%d Leases are known, as of %s", len(last.leases), last.at)
 	}
 	for _, l := range last.leases {
-		if l.ManagedFields != nil && len(l.ManagedFields) > 0 || l.ResourceVersion != s.leases[l.Name].ResourceVersion || l.UID != s.leases[l.Name].UID {
+		if len(l.ManagedFields) > 0 || l.ResourceVersion != s.leases[l.Name].ResourceVersion || l.UID != s.leases[l.Name].UID {
 			t.Errorf("%s is kept as %+v", l.Name, l)
 		}
 	}
