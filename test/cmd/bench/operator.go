@@ -231,7 +231,7 @@ func (b *bench) measureIdle(ctx context.Context, site *site, op *operating, s *s
 		stop(fmt.Errorf("the members: %w", beats.run(ctx)))
 	}()
 	defer func() { stop(nil); <-ended }()
-	if err := site.until(ctx, s.etcds, etcdHealthy); err != nil {
+	if err := errors.Join(site.until(ctx, s.etcds, etcdHealthy), site.volumesBound(ctx, s.etcds)); err != nil {
 		return err
 	}
 	if err := op.quiet(ctx, b.period()); err != nil {

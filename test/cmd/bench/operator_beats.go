@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/test/cluster"
 )
 
 // How often members report, as their sidecars do by default.
@@ -37,6 +39,26 @@ func (s *site) bindVolumes(ctx context.Context, etcds int) error {
 		}}
 		_, err := s.Client.CoreV1().PersistentVolumes().Create(ctx, v, metav1.CreateOptions{})
 		return err
+	})
+}
+
+// volumesBound waits until every claim has its volume, which takes the controllers of Kubernetes longer than members take to report.
+func (s *site) volumesBound(ctx context.Context, etcds int) error {
+	return cluster.Await(ctx, untilTimeout, func(ctx context.Context) error {
+		claims, err := s.Client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return err
+		}
+		bound := 0
+		for i := range claims.Items {
+			if claims.Items[i].Status.Phase == corev1.ClaimBound && len(claims.Items[i].Status.Capacity) > 0 {
+				bound++
+			}
+		}
+		if want := etcds * membersOfEtcd; bound < want {
+			return errors.Join(wait(ctx, time.Second), fmt.Errorf("%d of %d claims are bound", bound, want))
+		}
+		return nil
 	})
 }
 
