@@ -247,11 +247,7 @@ func (p *shop) excludes(t *testing.T) {
 // run runs what a CronJob does, now, and waits until it has succeeded.
 func (p *shop) run(t *testing.T, cronJob, job string) {
 	t.Helper()
-	p.await(t, "there is "+cronJob, func(ctx context.Context) error {
-		_, err := p.Client.BatchV1().CronJobs(p.namespace).Get(ctx, cronJob, metav1.GetOptions{})
-		return err
-	})
-	p.kubectl(t, "--namespace="+p.namespace, "create", "job", job, "--from=cronjob/"+cronJob)
+	p.begin(t, cronJob, job)
 	p.await(t, job+" has succeeded", func(ctx context.Context) error {
 		j, err := p.Client.BatchV1().Jobs(p.namespace).Get(ctx, job, metav1.GetOptions{})
 		if err != nil {
@@ -264,4 +260,14 @@ func (p *shop) run(t *testing.T, cronJob, job string) {
 		}
 		return nil
 	})
+}
+
+// begin makes a Job of a CronJob.
+func (p *shop) begin(t *testing.T, cronJob, job string) {
+	t.Helper()
+	p.await(t, "there is "+cronJob, func(ctx context.Context) error {
+		_, err := p.Client.BatchV1().CronJobs(p.namespace).Get(ctx, cronJob, metav1.GetOptions{})
+		return err
+	})
+	p.kubectl(t, "--namespace="+p.namespace, "create", "job", job, "--from=cronjob/"+cronJob)
 }

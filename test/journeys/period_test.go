@@ -90,7 +90,7 @@ func (s *site) sleepPastThePeriod(t *testing.T) {
 				}
 				return err
 			})
-			e.run(t, extension, "release-now")
+			e.begin(t, extension, "release-now") // it goes with its task, as soon as it has told that nothing is held any more
 		}
 		e.await(t, e.namespace+" is awake, and a new full is in its bucket", e.awake)
 		e.connect(t)
