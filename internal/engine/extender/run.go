@@ -37,6 +37,7 @@ type run struct {
 	accept   snapshot.Revision       // 1 once it is known that a restore would end early
 	measured map[timeline.Ref]measure
 	fellBack bool
+	rare     error              // runs are too rare; it is told when all else is done, of which it hides nothing
 	like     *timeline.Snapshot // whose history is looked for just now in place of what was asked for; nil: that
 	// releasing: what protects is about to be taken away, so that what there is besides has to be read.
 	releasing bool
@@ -68,7 +69,7 @@ func (x *run) run(ctx context.Context) error {
 	if x.fellBack && x.report.Base != "" && !errors.Is(err, ErrNoLock) && !errors.Is(err, ErrNoPeriod) {
 		err = errors.Join(err, ErrFellBack)
 	}
-	return err
+	return errors.Join(err, x.rare)
 }
 
 // newest keeps the newest chain that is good.
@@ -91,11 +92,11 @@ func (x *run) secure(ctx context.Context, c choice) (immutability.Summary, error
 	if x.policy.Period <= 0 {
 		return immutability.Summary{}, fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
 	}
+	x.rare = x.often(c)
 	if x.q.DryRun {
-		return x.tell(c.steps), x.often(c)
+		return x.tell(c.steps), nil
 	}
-	protection, err := x.extend(ctx, c)
-	return protection, errors.Join(err, x.often(c))
+	return x.extend(ctx, c)
 }
 
 // often refuses runs that are told to come so rarely that locks end between them. What can be done is done before: a lock

@@ -157,8 +157,9 @@ func (h *heartbeats) take(began time.Time, found map[types.NamespacedName][]*coo
 		switch now, is := of[etcd]; {
 		case before.at.After(began):
 			of[etcd] = before
-		case !is:
+		case !is && len(before.leases) > 0:
 			changed = append(changed, etcd)
+		case !is:
 		case h.tells(before.leases, now.leases):
 			changed = append(changed, etcd)
 		}
@@ -221,11 +222,7 @@ func (h *heartbeats) read(ctx context.Context, e *druidv1alpha1.Etcd) (heard, er
 	slices.SortFunc(found.leases, byLeaseName)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(found.leases) == 0 {
-		delete(h.of, key)
-	} else {
-		h.of[key] = found
-	}
+	h.of[key] = found // also if there are none: a listing that began before still has them
 	return found, nil
 }
 

@@ -157,16 +157,24 @@ func TestWhatWasReadWhileAllWereListedIsNotForgotten(t *testing.T) {
 	for i := range 3 {
 		s.put("main", fmt.Sprintf("main-%d", i), "", now)
 	}
+	s.put("old", "a-old", "", now) // on the first page
 	s.between = func() { // the first page, with main-0, is read by now
 		now = now.Add(time.Second)
 		s.put("main", "main-0", "a0:c1:Leader", now)
 		if _, err := h.read(t.Context(), newEtcd(3)); err != nil {
 			t.Error(err)
 		}
+		delete(s.leases, "a-old")
+		if _, err := h.read(t.Context(), newEtcd(1, func(e *druidv1alpha1.Etcd) { e.Name = "old" })); err != nil {
+			t.Error(err)
+		}
 		h.made(newEtcd(3), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "main-3", UID: "new"}})
 	}
 	if _, err := h.poll(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if last := h.last(newEtcd(1, func(e *druidv1alpha1.Etcd) { e.Name = "old" })); len(last.leases) > 0 {
+		t.Errorf("a Lease that was gone by then is known again: %s", last.leases[0].Name)
 	}
 	var got []string
 	for _, l := range h.last(newEtcd(3)).leases {
