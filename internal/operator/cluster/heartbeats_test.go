@@ -158,7 +158,7 @@ func TestWhatWasReadWhileAllWereListedIsNotForgotten(t *testing.T) {
 		s.put("main", fmt.Sprintf("main-%d", i), "", now)
 	}
 	s.put("old", "a-old", "", now) // on the first page
-	s.between = func() { // the first page, with main-0, is read by now
+	s.between = func() {           // the first page, with main-0, is read by now
 		now = now.Add(time.Second)
 		s.put("main", "main-0", "a0:c1:Leader", now)
 		if _, err := h.read(t.Context(), newEtcd(3)); err != nil {
