@@ -189,6 +189,8 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	if p.Mode != ModeTend { // which decides nothing about a hibernation
 		p.standingTasks(o)
 		p.deleteClaims(o)
+	} else if keepsAsleep(o, p.Hibernation) {
+		p.standing(o, extensionTask(o.Etcd), true, true, "") // it is missing
 	}
 	p.goBy(o, in.Etcd)
 	return p, nil

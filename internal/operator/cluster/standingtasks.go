@@ -40,6 +40,13 @@ func (p *Plan) standingTasks(o *Observed) {
 	p.standing(o, collectionTask(e), collects(e), true, "the sidecars collect, or nobody does")
 }
 
+// keepsAsleep: the cluster sleeps, and by what was applied the lock of its final full is prolonged by a task of the operator. That
+// is made anew when it is gone, also while a change waits to be asked for: the lock would end.
+func keepsAsleep(o *Observed, h *druidv1alpha1.HibernationStatus) bool {
+	return h != nil && h.EtcdUID == o.Etcd.UID && h.AwakeSince == nil && h.FinalSnapshot != nil && o.StatefulSet != nil && o.replicas() == 0 &&
+		!o.anothers() && immutabilityOf(o.Etcd.AsApplied()) != nil
+}
+
 // standing has a task stay while it is needed, and made if it may begin.
 func (p *Plan) standing(o *Observed, task *druidv1alpha1.EtcdOperatorTask, needed, begins bool, otherwise string) {
 	live, there := o.Live[keyOf(task)]

@@ -74,3 +74,33 @@ func TestTasksThatAreNeededAreMadeAnewSoon(t *testing.T) {
 		}
 	}
 }
+
+func TestTheTaskOfASleepIsMadeAnewWhileAChangeWaits(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		change func(*druidv1alpha1.HibernationStatus)
+		want   bool
+	}{
+		"it sleeps":         {func(*druidv1alpha1.HibernationStatus) {}, true},
+		"it wakes up":       {func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = ptr(ago(0)) }, false},
+		"another one slept": {func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "other" }, false},
+		"without a full":    {func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }, false},
+	} {
+		o := running(t, 1)
+		o.Etcd.Spec.Backup.Store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionBucket}
+		o.Etcd.Spec.Replicas, o.Etcd.Generation, o.Pods = 0, 2, nil
+		o.StatefulSet.Spec.Replicas = ptr(int32(0))
+		h := &druidv1alpha1.HibernationStatus{EtcdUID: o.Etcd.UID, FinalSnapshot: &druidv1alpha1.FinalSnapshot{Name: "Full"}}
+		c.change(h)
+		o.Etcd.Status.Hibernation = h
+		settings := testSettings
+		settings.AutoReconcile = false
+		p := mustDecide(t, o, settings)
+		made := false
+		for _, object := range p.Objects {
+			made = made || keyOf(object) == Key{druidv1alpha1.KindEtcdOperatorTask, o.Etcd.HibernationTaskName()}
+		}
+		if p.Mode != ModeTend || made != c.want {
+			t.Errorf("%s, in mode %s: it is made: %t, want %t", phrase, p.Mode, made, c.want)
+		}
+	}
+}
