@@ -217,6 +217,9 @@ func (r *Reconciler) remove(ctx context.Context, e *druidv1alpha1.Etcd, gone Rem
 		return fmt.Errorf("delete %s %s: %w", gone.Kind, gone.Object.GetName(), err)
 	}
 	r.applier.Forget(uid)
+	if gone.Kind == kindLease && !apierrors.IsConflict(err) {
+		r.heartbeats.removed(e, gone.Object.GetName())
+	}
 	r.metrics.Object(gone.Kind, metrics.Removed)
 	r.log(ctx).Info("an object was removed", "kind", gone.Kind, "name", gone.Object.GetName(), "reason", gone.Reason)
 	return nil

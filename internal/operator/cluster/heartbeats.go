@@ -51,9 +51,13 @@ type heartbeats struct {
 
 // heard are the Leases of an Etcd as they were at a moment, by name. They belong to everybody.
 type heard struct {
-	at     time.Time
-	leases []*coordinationv1.Lease
+	at      time.Time
+	changed time.Time // by the operator itself, after that; zero: not
+	leases  []*coordinationv1.Lease
 }
+
+// newerThan says whether a listing that began then may have former ones.
+func (h heard) newerThan(began time.Time) bool { return h.at.After(began) || h.changed.After(began) }
 
 func newHeartbeats(live client.Reader, unknown time.Duration, now func() time.Time, log *slog.Logger) *heartbeats {
 	return &heartbeats{live: live, unknown: unknown, now: now, log: log, listed: make(chan struct{}), of: map[types.NamespacedName]heard{}}
@@ -151,11 +155,11 @@ func (h *heartbeats) take(began time.Time, found map[types.NamespacedName][]*coo
 	of := make(map[types.NamespacedName]heard, len(found))
 	for etcd, leases := range found {
 		slices.SortFunc(leases, byLeaseName)
-		of[etcd] = heard{began, leases}
+		of[etcd] = heard{at: began, leases: leases}
 	}
 	for etcd, before := range h.of {
 		switch now, is := of[etcd]; {
-		case before.at.After(began):
+		case before.newerThan(began):
 			of[etcd] = before
 		case !is && len(before.leases) > 0:
 			changed = append(changed, etcd)
@@ -197,16 +201,27 @@ func (h *heartbeats) last(e *druidv1alpha1.Etcd) heard {
 	return h.of[client.ObjectKeyFromObject(e)]
 }
 
-// made takes note of a Lease that was made a moment ago.
+// made takes note of a Lease that the operator made a moment ago.
 func (h *heartbeats) made(e *druidv1alpha1.Etcd, l *coordinationv1.Lease) {
 	_, _ = strip(l)
+	h.change(e, l.Name, l)
+}
+
+// removed takes note of a Lease that the operator removed a moment ago.
+func (h *heartbeats) removed(e *druidv1alpha1.Etcd, name string) { h.change(e, name) }
+
+// change puts what there is of a name in its place. Of the others is known what was known before.
+func (h *heartbeats) change(e *druidv1alpha1.Etcd, name string, there ...*coordinationv1.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := client.ObjectKeyFromObject(e)
-	leases := slices.DeleteFunc(slices.Clone(h.of[key].leases), func(b *coordinationv1.Lease) bool { return b.Name == l.Name })
-	leases = append(leases, l)
-	slices.SortFunc(leases, byLeaseName)
-	h.of[key] = heard{h.now(), leases}
+	known, before := h.of[key]
+	known.leases = append(slices.DeleteFunc(slices.Clone(known.leases), func(b *coordinationv1.Lease) bool { return b.Name == name }), there...)
+	slices.SortFunc(known.leases, byLeaseName)
+	if known.changed = h.now(); !before {
+		known.at = known.changed
+	}
+	h.of[key] = known
 }
 
 // read asks for the Leases of one Etcd.

@@ -185,6 +185,41 @@ func TestWhatWasReadWhileAllWereListedIsNotForgotten(t *testing.T) {
 	}
 }
 
+// Of the other Leases is known what was known before: nobody has heard of them since.
+func TestWhatTheOperatorMakesAndRemovesIsKnownAtOnce(t *testing.T) {
+	now, e := testNow, newEtcd(3)
+	s := &leaseServer{}
+	h := newHeartbeats(s, time.Minute, func() time.Time { return now }, quietLog())
+	names := func() (all []string) {
+		for _, l := range h.last(e).leases {
+			all = append(all, l.Name)
+		}
+		return all
+	}
+	s.put("main", "main-0", "", now)
+	s.put("main", "main-1", "", now)
+	if _, err := h.poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(20 * time.Second)
+	h.made(e, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "main-2"}})
+	h.removed(e, "main-0")
+	if got := names(); !slices.Equal(got, []string{"main-1", "main-2"}) || !h.last(e).at.Equal(testNow) {
+		t.Errorf("%q are known, as of %s", got, h.last(e).at)
+	}
+	s.between = func() { // a listing that has begun still has it
+		now = now.Add(time.Second)
+		h.removed(e, "main-1")
+	}
+	s.put("main", "main-2", "", now)
+	if _, err := h.poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); !slices.Equal(got, []string{"main-2"}) {
+		t.Errorf("%q are known", got)
+	}
+}
+
 func TestLeasesAreListedAgainAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{down: true}
