@@ -81,11 +81,15 @@ func forFormerReaders(s *druidv1alpha1.EtcdStatus, o *Observed, p Plan) {
 
 // report writes what became of the plan.
 func report(s *druidv1alpha1.EtcdStatus, e *druidv1alpha1.Etcd, p Plan, out outcome, run string, now time.Time) {
-	if p.Mode == ModeWatch || p.Mode == ModeTend && len(out.failures) == 0 {
+	if p.Mode == ModeWatch {
 		return
 	}
 	for _, refused := range p.Refused {
-		out.fail(codeRefused, fmt.Errorf("%s", refused))
+		err := fmt.Errorf("%s", refused)
+		told := slices.ContainsFunc(e.Status.LastErrors, func(b druidv1alpha1.LastError) bool { return b.Code == codeRefused && b.Description == message(err) })
+		if p.Mode != ModeTend || told { // what nobody has asked for is refused when somebody does
+			out.fail(codeRefused, err)
+		}
 	}
 	s.LastErrors = lastErrors(s.LastErrors, out.failures, now)
 	if p.Mode == ModeTend {

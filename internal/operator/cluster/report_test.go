@@ -68,6 +68,27 @@ func TestTheOperationThatIsTold(t *testing.T) {
 	}
 }
 
+func TestErrorsThatAreOverAreNotToldWhileAChangeWaits(t *testing.T) {
+	was := []druidv1alpha1.LastError{{Code: codeRefused, Description: "no", ObservedAt: ago(time.Hour)}, {Code: "ERR_SYNC_CONFIGMAP", Description: "cannot", ObservedAt: ago(time.Hour)}}
+	for phrase, c := range map[string]struct {
+		plan Plan
+		out  outcome
+		want []druidv1alpha1.LastError
+	}{
+		"all is well":                {Plan{Mode: ModeTend}, outcome{}, nil},
+		"one is still refused":       {Plan{Mode: ModeTend, Refused: []string{"no"}}, outcome{}, was[:1]},
+		"another is to be":           {Plan{Mode: ModeTend, Refused: []string{"neither"}}, outcome{}, nil},
+		"one still fails":            {Plan{Mode: ModeTend}, outcome{failures: []failure{{"ERR_SYNC_CONFIGMAP", errors.New("cannot")}}}, was[1:]},
+		"nothing at all is done":     {Plan{Mode: ModeWatch}, outcome{}, was},
+		"what is asked for, refused": {Plan{Mode: ModeApply, Refused: []string{"neither"}}, outcome{}, []druidv1alpha1.LastError{{Code: codeRefused, Description: "neither", ObservedAt: ago(0)}}},
+	} {
+		o := running(t, 1, func(o *Observed) { o.Etcd.Status.LastErrors = was })
+		if got := statusOf(o, c.plan, c.out, "run", testNow).LastErrors; !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", phrase, got, c.want)
+		}
+	}
+}
+
 func TestAnErrorThatLastsKeepsItsTime(t *testing.T) {
 	first := lastErrors(nil, []failure{{"A", errors.New("one")}, {"B", errors.New("two")}}, testNow)
 	later := testNow.Add(time.Minute)
