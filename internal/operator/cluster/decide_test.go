@@ -119,6 +119,14 @@ func TestWithoutBeingAskedWhatIsGoneIsMadeAnewAndTheSizeStays(t *testing.T) {
 	noPods := func(o *Observed) { o.Pods, o.Sidecars = nil, nil }
 	noConfig := func(o *Observed) { delete(o.Live, Key{"ConfigMap", "main-config"}); o.ConfigMap = nil }
 	asleep := func(o *Observed) { noPods(o); o.Members = nil }
+	sleeps := func(change ...func(*druidv1alpha1.HibernationStatus)) func(*Observed) {
+		return func(o *Observed) {
+			o.Etcd.Status.Hibernation = &druidv1alpha1.HibernationStatus{EtcdUID: o.Etcd.UID}
+			for _, c := range change {
+				c(o.Etcd.Status.Hibernation)
+			}
+		}
+	}
 	for phrase, c := range map[string]struct {
 		change                  []func(*Observed)
 		wantMembers, wantPods   int32
@@ -132,6 +140,9 @@ func TestWithoutBeingAskedWhatIsGoneIsMadeAnewAndTheSizeStays(t *testing.T) {
 		"the ConfigMap, and nobody is wanted":    {[]func(*Observed){wants(0), noConfig}, 3, 3, true, true},
 		"both, and the pods":                     {[]func(*Observed){wants(1), noConfig, noSet, noPods}, 3, 3, true, true},
 		"the StatefulSet of a cluster asleep":    {[]func(*Observed){wants(3), noSet, asleep}, 3, 0, true, true},
+		"the same, and EtcdMembers are left":     {[]func(*Observed){wants(3), noSet, noPods, sleeps()}, 3, 0, true, true},
+		"both of one asleep, with EtcdMembers":   {[]func(*Observed){wants(3), noConfig, noSet, noPods, sleeps()}, 3, 0, true, true},
+		"the StatefulSet of one that wakes up":   {[]func(*Observed){wants(3), noSet, noPods, sleeps(awake)}, 3, 3, true, true},
 		"both of a cluster that is to be larger": {[]func(*Observed){wants(5), noConfig, noSet, noPods}, 3, 3, true, true},
 	} {
 		t.Run(phrase, func(t *testing.T) {

@@ -171,7 +171,9 @@ func (s size) keep(why string) rollout.ScaleStep {
 // nobody is, of a cluster that sleeps.
 func (s size) present() size {
 	e := s.o.Etcd
-	if s.want = s.o.replicas(); s.o.StatefulSet == nil && !e.RuntimeComponentsDisabled() && len(s.o.Members)+len(s.o.Pods) > 0 {
+	h := e.Status.Hibernation
+	asleep := h != nil && h.EtcdUID == e.UID && h.AwakeSince == nil && len(s.o.Pods) == 0
+	if s.want = s.o.replicas(); s.o.StatefulSet == nil && !asleep && !e.RuntimeComponentsDisabled() && len(s.o.Members)+len(s.o.Pods) > 0 {
 		if s.want = s.live.Members; s.want == 0 {
 			for i := range s.o.Members {
 				n, _ := e.MemberOrdinal(s.o.Members[i].Name)
