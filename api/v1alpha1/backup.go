@@ -20,7 +20,8 @@ type BackupSpec struct {
 	// TLS of the sidecar's HTTP API. Default: none.
 	// +optional
 	TLS *TLSConfig `json:"tls,omitempty"`
-	// Image of the container backup-restore. Default: the operator's own image. An image of the
+	// Image of the container backup-restore, and of the Jobs that look after backups. Default: the operator's own image, than
+	// which no other may be older: programs refuse flags, and keys of their configuration, that they do not know. An image of the
 	// original project, which does not take our flags, is replaced by the operator's; the condition
 	// ImagesReplaced and an event say so. It is known by its name, such as etcdbrctl, wherever it comes from.
 	// +kubebuilder:validation:MaxLength=1024

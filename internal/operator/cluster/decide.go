@@ -171,7 +171,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	}
 	if o.TokenGoing {
 		p.Size = size.keep("the cluster begins")
-		p.Pod, p.Volumes = rollout.Step{}, volumes.Action{}
+		p.Pod, p.Volumes, p.Snapshot, p.Sleep, p.Hibernation = rollout.Step{}, volumes.Action{}, nil, hibernation.Step{}, health.Hibernation(o.Observation)
 		p.Size.Done, p.Size.Waits = false, "the Secret "+o.Etcd.TokenSecretName()+" of the former Etcd of this name to be gone, which Kubernetes takes away"
 		return p, nil
 	}
@@ -189,8 +189,8 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	if p.Mode != ModeTend { // which decides nothing about a hibernation
 		p.standingTasks(o)
 		p.deleteClaims(o)
-	} else if keepsAsleep(o, p.Hibernation) {
-		p.standing(o, extensionTask(o.Etcd), true, true, "") // it is missing
+	} else if keepsLocked(o, p.Hibernation) {
+		p.standing(o, extensionTask(o.Etcd), true, !o.anothers(), "")
 	}
 	p.goBy(o, in.Etcd)
 	return p, nil

@@ -41,7 +41,6 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil, Kept: keptElsewhere(e, record), Mode: lockMode(e),
 		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
 		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Revision: known(e), Settle: settle(e),
-		Extending: o.Extension != nil && o.Extension.DeletionTimestamp == nil && !o.Extension.Status.State.Ended(),
 	}
 	for i := range o.Members {
 		f.Revision = max(f.Revision, o.Members[i].Status.Revision)

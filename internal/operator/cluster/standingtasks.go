@@ -36,15 +36,14 @@ func collectionTask(e *druidv1alpha1.Etcd) *druidv1alpha1.EtcdOperatorTask {
 // with credentials of its own.
 func (p *Plan) standingTasks(o *Observed) {
 	e := o.Etcd
-	p.standing(o, extensionTask(e), p.Sleep.Extend, sizeOf(o).want == 0 && !o.anothers(), "nothing is to be kept locked for a hibernation")
+	p.standing(o, extensionTask(e), p.Sleep.Extend, !o.anothers(), "nothing is to be kept locked for a hibernation")
 	p.standing(o, collectionTask(e), collects(e), true, "the sidecars collect, or nobody does")
 }
 
-// keepsAsleep: the cluster sleeps, and by what was applied the lock of its final full is prolonged by a task of the operator. That
-// is made anew when it is gone, also while a change waits to be asked for: the lock would end.
-func keepsAsleep(o *Observed, h *druidv1alpha1.HibernationStatus) bool {
-	return h != nil && h.EtcdUID == o.Etcd.UID && h.AwakeSince == nil && h.FinalSnapshot != nil && o.StatefulSet != nil && o.replicas() == 0 &&
-		!o.anothers() && immutabilityOf(o.Etcd.AsApplied()) != nil
+// keepsLocked: the cluster sleeps or wakes up, and by what was applied the lock of its final full is prolonged. The task that does
+// that is made anew when it is gone, also while a change waits to be asked for: the lock would end.
+func keepsLocked(o *Observed, h *druidv1alpha1.HibernationStatus) bool {
+	return h != nil && h.EtcdUID == o.Etcd.UID && h.FinalSnapshot != nil && immutabilityOf(o.Etcd.AsApplied()) != nil
 }
 
 // standing has a task stay while it is needed, and made if it may begin.

@@ -42,6 +42,8 @@ func TestACollectorHasATaskOfItsOwn(t *testing.T) {
 		"the store goes with everything":  {[]func(*Observed){made, func(o *Observed) { o.Etcd.Spec.Backup.Store = nil }}, "remove EtcdOperatorTask main-collection"},
 		"it sleeps, and both are needed":  {[]func(*Observed){wants(0), locks, recorded(2), gone, collector}, "make EtcdOperatorTask main-hibernation, make EtcdOperatorTask main-collection"},
 		"it wakes up, and nothing is new": {[]func(*Observed){locks, recorded(1, awake), collector, made, asked}, ""},
+		"the same, and the task is gone":  {[]func(*Observed){locks, recorded(1, awake), collector, made}, "make EtcdOperatorTask main-hibernation"},
+		"the same, somebody's is there":   {[]func(*Observed){locks, recorded(1, awake), collector, made, somebodys}, ""},
 	} {
 		o := running(t, 3, c.seen...)
 		var got []string
@@ -66,6 +68,11 @@ func TestRolesDoNotChangeWhereTheBackupsAre(t *testing.T) {
 	}
 }
 
+func somebodys(o *Observed) {
+	o.Extension = extensionTask(o.Etcd)
+	o.Extension.Name = "somebodys"
+}
+
 func TestTasksThatAreNeededAreMadeAnewSoon(t *testing.T) {
 	e := newEtcd(3)
 	for _, task := range []*druidv1alpha1.EtcdOperatorTask{extensionTask(e), collectionTask(e)} {
@@ -81,7 +88,7 @@ func TestTheTaskOfASleepIsMadeAnewWhileAChangeWaits(t *testing.T) {
 		want   bool
 	}{
 		"it sleeps":         {func(*druidv1alpha1.HibernationStatus) {}, true},
-		"it wakes up":       {func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = ptr(ago(0)) }, false},
+		"it wakes up":       {func(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = ptr(ago(0)) }, true},
 		"another one slept": {func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "other" }, false},
 		"without a full":    {func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }, false},
 	} {

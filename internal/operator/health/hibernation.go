@@ -159,7 +159,7 @@ func (v view) removed(h *druidv1alpha1.HibernationStatus) (f finding, applies bo
 	const gone = "spec.backup.store.immutability does not ask for locks any more, and nothing prolongs them: "
 	switch {
 	case final.Held:
-		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is held, and nobody can delete it until somebody releases it, which nothing does by itself: etcdbrctl extend-snapshot-immutability --release-holds once there is a newer backup, or gcloud storage objects update --no-event-based-hold", final.Name), true
+		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is held, and nobody can delete it until it is released: after the cluster has woken up and taken a full snapshot, or by etcdbrctl extend-snapshot-immutability --release-holds once there is a newer backup, or gcloud storage objects update --no-event-based-hold", final.Name), true
 	case final.ProtectedUntil != nil && final.ProtectedUntil.After(v.now):
 		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is %s, and after that whoever may delete in the bucket can delete it", final.Name, lockOf(final)), true
 	}

@@ -279,11 +279,12 @@ func (f Facts) moment() *metav1.Time {
 // is no proof for anything, and what it protects stays protected until there is something newer.
 //
 // The record goes when members have taken a new full, or, if the final one is held, when the extension has told that it is
-// released. Meanwhile the cluster is awake like any other.
+// released. Meanwhile the cluster is awake like any other. Without a store no new one is ever taken, so that a final one which
+// is kept locked in a former store stays so until that is given up.
 func (f Facts) wake() Step {
 	r := f.mine()
 	switch {
-	case r == nil, f.Replicas > 0 && f.Store == "":
+	case r == nil, f.Replicas > 0 && f.Store == "" && (!f.Kept || f.Unprotected):
 		return Step{}
 	case f.Replicas > 0 && f.NewFull != "" && f.releases(r):
 		r = r.DeepCopy()
@@ -293,6 +294,9 @@ func (f Facts) wake() Step {
 		return Step{}
 	}
 	s := Step{Record: r, Extend: f.extends(), Reason: druidv1alpha1.ReasonWakingUp, Message: "the members start; what protects the former backups stays until a new full snapshot is in the bucket"}
+	if final := r.FinalSnapshot; final != nil && f.Store == "" {
+		s.Message = fmt.Sprintf("the members start, and there is no store for a new full snapshot: %s in %s is kept locked until there is; set spec.backup.store, or spec.hibernation.allowUnprotected to let that lock end", final.Name, final.Store)
+	}
 	if final := r.FinalSnapshot; final != nil && f.Replicas == 0 {
 		if goes, _ := f.claimsGo(r, final); goes && r.VolumesGoSince != nil && r.AwakeSince == nil {
 			s = f.deleteClaims(s, final)
@@ -310,9 +314,9 @@ func (f Facts) wake() Step {
 	return s
 }
 
-// releases: the extension, as long as there is one, is to release the final snapshot.
+// releases: the final snapshot is held, also if locks are not asked for any more, and an extension can release it.
 func (f Facts) releases(r *druidv1alpha1.HibernationStatus) bool {
-	return f.extends() && f.Extending && r.AwakeSince != nil && r.FinalSnapshot != nil && r.FinalSnapshot.Held
+	return r.AwakeSince != nil && r.FinalSnapshot != nil && r.FinalSnapshot.Held && (f.extends() || f.reaches(r.FinalSnapshot))
 }
 
 func (f Facts) extends() bool { return f.Store != "" && f.Locks || f.Kept }

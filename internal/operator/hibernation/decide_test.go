@@ -105,7 +105,6 @@ func isHeld(r *druidv1alpha1.HibernationStatus) { r.FinalSnapshot.Held = true }
 func mode(m immutability.Mode) func(*Facts)     { return func(f *Facts) { f.Mode = m } }
 func isOf(m immutability.Mode) func(*Facts)     { return func(f *Facts) { f.Attempt.Mode = m } }
 func newer(f *Facts)                            { f.NewFull = "Full-10" }
-func extending(f *Facts)                        { f.Extending = true }
 
 func TestMembersStopWhenEverythingTheyHaveIsInTheBucketAndProven(t *testing.T) {
 	for phrase, c := range map[string]struct {
@@ -341,8 +340,9 @@ func TestVolumesGoOnlyWhenAProvenSnapshotHasEverything(t *testing.T) {
 	}
 }
 
-func kept(f *Facts)    { f.Kept = true }
-func nowhere(f *Facts) { f.Store = "" }
+func kept(f *Facts)     { f.Kept = true }
+func nowhere(f *Facts)  { f.Store = "" }
+func unproven(f *Facts) { f.Unprotected = true }
 
 func TestProtectionGoesOnUntilThereIsSomethingNewer(t *testing.T) {
 	for phrase, c := range map[string]struct {
@@ -351,25 +351,29 @@ func TestProtectionGoesOnUntilThereIsSomethingNewer(t *testing.T) {
 		extend bool
 		record bool
 	}{
-		"asleep":                                   {falling(stopped, recorded()), "Hibernated", true, true},
-		"asleep, without locks":                    {falling(stopped, unlocked, recorded()), "Hibernated", false, true},
-		"asleep, and the store is another one":     {falling(stopped, recorded(elsewhere)), "StoreChanged", true, true},
-		"the same, of another that locks nothing":  {falling(stopped, unlocked, recorded(elsewhere)), "StoreChanged", false, true},
-		"the same, and the former is kept locked":  {falling(stopped, unlocked, recorded(elsewhere), kept), "StoreChanged", true, true},
-		"there is no store, and it is kept locked": {falling(stopped, unlocked, recorded(), kept, nowhere), "StoreChanged", true, true},
-		"to wake up from volumes, and it is kept":  {falling(stopped, unlocked, wanted, recorded(elsewhere), kept), "WakingUp", true, true},
-		"to wake up":                               {falling(stopped, wanted, recorded()), "WakingUp", true, true},
-		"waking up":                                {falling(wanted, recorded(awake)), "WakingUp", true, true},
-		"a new full is there":                      {falling(wanted, recorded(awake), newer), "", false, false},
-		"a new full is there, the former is held":  {falling(wanted, recorded(awake, isHeld), newer, extending), "", true, true},
-		"it is held, and nobody would release it":  {falling(wanted, recorded(awake, isHeld), newer), "", false, false},
-		"it was released":                          {falling(wanted, recorded(awake), newer, extending), "", false, false},
-		"it is held, and nothing is newer":         {falling(wanted, recorded(awake, isHeld), extending), "WakingUp", true, true},
-		"it is held, and no lock is asked for":     {falling(wanted, unlocked, recorded(awake, isHeld), newer, extending), "", false, false},
-		"to sleep again before it is released":     {falling(recorded(awake, isHeld), extending, generation(7)), "TakingFinalSnapshot", true, true},
-		"awake":                                    {falling(wanted), "", false, false},
-		"awake, with the record of another Etcd":   {falling(wanted, recorded(func(r *druidv1alpha1.HibernationStatus) { r.EtcdUID = "other" })), "", false, false},
-		"to sleep again before a new full":         {falling(recorded(awake), generation(7)), "TakingFinalSnapshot", true, true},
+		"asleep":                                    {falling(stopped, recorded()), "Hibernated", true, true},
+		"asleep, without locks":                     {falling(stopped, unlocked, recorded()), "Hibernated", false, true},
+		"asleep, and the store is another one":      {falling(stopped, recorded(elsewhere)), "StoreChanged", true, true},
+		"the same, of another that locks nothing":   {falling(stopped, unlocked, recorded(elsewhere)), "StoreChanged", false, true},
+		"the same, and the former is kept locked":   {falling(stopped, unlocked, recorded(elsewhere), kept), "StoreChanged", true, true},
+		"there is no store, and it is kept locked":  {falling(stopped, unlocked, recorded(), kept, nowhere), "StoreChanged", true, true},
+		"to wake up from volumes, and it is kept":   {falling(stopped, unlocked, wanted, recorded(elsewhere), kept), "WakingUp", true, true},
+		"to wake up":                                {falling(stopped, wanted, recorded()), "WakingUp", true, true},
+		"waking up":                                 {falling(wanted, recorded(awake)), "WakingUp", true, true},
+		"a new full is there":                       {falling(wanted, recorded(awake), newer), "", false, false},
+		"a new full is there, the former is held":   {falling(wanted, recorded(awake, isHeld), newer), "", true, true},
+		"it was released":                           {falling(wanted, recorded(awake), newer), "", false, false},
+		"it is held, and nothing is newer":          {falling(wanted, recorded(awake, isHeld)), "WakingUp", true, true},
+		"it is held, and no lock is asked for":      {falling(wanted, unlocked, recorded(awake, isHeld), newer), "", true, true},
+		"the same, and nothing is newer":            {falling(wanted, unlocked, recorded(awake, isHeld)), "WakingUp", false, true},
+		"the same, in another store":                {falling(wanted, unlocked, recorded(awake, isHeld, elsewhere), newer), "", false, false},
+		"waking up without a store, and it is kept": {falling(wanted, unlocked, recorded(awake, elsewhere), kept, nowhere), "WakingUp", true, true},
+		"the same, and that is given up":            {falling(wanted, unlocked, recorded(awake, elsewhere), kept, nowhere, unproven), "", false, false},
+		"waking up without a store, and not kept":   {falling(wanted, unlocked, recorded(awake), nowhere), "", false, false},
+		"to sleep again before it is released":      {falling(recorded(awake, isHeld), generation(7)), "TakingFinalSnapshot", true, true},
+		"awake":                                     {falling(wanted), "", false, false},
+		"awake, with the record of another Etcd":    {falling(wanted, recorded(func(r *druidv1alpha1.HibernationStatus) { r.EtcdUID = "other" })), "", false, false},
+		"to sleep again before a new full":          {falling(recorded(awake), generation(7)), "TakingFinalSnapshot", true, true},
 	} {
 		s := Decide(c.seen)
 		if s.Reason != c.reason || s.Extend != c.extend || (s.Record != nil) != c.record {

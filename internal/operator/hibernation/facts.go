@@ -78,8 +78,6 @@ type Facts struct {
 	// NewFull is the name of a full that a member took in the life after the final one; empty: none is known. What is merely
 	// newer in the bucket is none: whoever may write can put it there.
 	NewFull string
-	// Extending: the task that prolongs locks is there and has not ended.
-	Extending bool
 
 	Keep   bool // the volumes stay
 	Claims int  // there are

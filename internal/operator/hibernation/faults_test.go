@@ -49,6 +49,7 @@ var kinds = []kind{
 		return true, false
 	}},
 	{what: "the operator dies after it, and the specification changes", times: 1, strike: func(w *town) (bool, bool) { w.dead = true; w.wants(!w.f.Wanted); return true, false }},
+	{what: "somebody deletes the task", times: 1, strike: func(w *town) (bool, bool) { w.extending = false; return true, true }},
 	{what: "a member is started anew", times: 1, strike: func(w *town) (bool, bool) { w.anew = true; return true, true }},
 	{what: "extensions tell no dates from then on", times: 1, strike: func(w *town) (bool, bool) { w.mute = w.now.Add(outage); return true, true }},
 	{what: "the bucket is away from then on", times: 1, strike: func(w *town) (bool, bool) { w.away = w.now.Add(outage); return true, true }},
@@ -134,11 +135,11 @@ func (w *town) wants(wanted bool) {
 // days are a cluster's sleep, that it wakes up, and that it falls asleep again. It returns the steps up to then.
 func (w *town) days() (steps []string) {
 	asleep := func(s Step) bool {
-		return w.f.Wanted || s.Asleep && w.f.Extending && (w.f.Keep || w.f.Claims == 0)
+		return w.f.Wanted || s.Asleep && w.extending && (w.f.Keep || w.f.Claims == 0)
 	}
 	awake := func(s Step) bool {
 		serves := !slices.ContainsFunc(w.members, func(m *townsman) bool { return !m.linked || !m.serves(w.now) })
-		return !w.f.Wanted || s == Step{} && serves && w.open && w.f.Record == nil && !w.f.Extending
+		return !w.f.Wanted || s == Step{} && serves && w.open && w.f.Record == nil && !w.extending
 	}
 	w.wants(false)
 	w.until("it does not fall asleep", asleep)

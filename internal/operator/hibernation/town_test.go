@@ -29,15 +29,16 @@ type town struct {
 	f    Facts // what does not come from the members: what is written down, and what the operator remembers
 	open bool  // clients find the members
 
-	bucket []*object
-	slept  *object   // the last one with which the members stopped
-	holds  bool      // whatever is written is held, besides that it is locked
-	away   time.Time // the bucket is, until then
-	weak   time.Time // locks last for minutes, until then
-	spoil  int       // fulls that turn out corrupt: the next ones that are proven
-	rots   bool      // and so does the one that is recorded: the next extension tells
-	mute   time.Time // extensions tell no dates, until then
-	run    time.Time // of the extension, the next
+	bucket    []*object
+	slept     *object   // the last one with which the members stopped
+	holds     bool      // whatever is written is held, besides that it is locked
+	away      time.Time // the bucket is, until then
+	weak      time.Time // locks last for minutes, until then
+	spoil     int       // fulls that turn out corrupt: the next ones that are proven
+	rots      bool      // and so does the one that is recorded: the next extension tells
+	mute      time.Time // extensions tell no dates, until then
+	extending bool      // the task that prolongs locks is there
+	run       time.Time // when it runs next
 	attempt
 	purpose string // of the latest
 
@@ -254,7 +255,7 @@ func (w *town) every() time.Duration { return (w.lasts() - Clocks) / 2 }
 // extend runs the task, also when there is something newer than what it holds.
 func (w *town) extend() {
 	final := w.recorded()
-	if !w.f.Extending || final == nil || w.now.Before(w.away) {
+	if !w.extending || final == nil || w.now.Before(w.away) {
 		return
 	}
 	newer := w.newer()
@@ -340,7 +341,7 @@ func (w *town) look() Step {
 		w.members[1].until = w.now
 	}
 	w.anew = false
-	if s.Asleep && w.f.Locks && !w.f.Extending {
+	if s.Asleep && w.f.Locks && !w.extending {
 		w.note("the cluster sleeps, and nobody prolongs the lock of its backup")
 	}
 	if f.Wanted && len(f.Refusing) > 0 && w.now.Sub(w.changed) > time.Minute && w.now.Sub(w.nobody) > time.Minute {
@@ -363,14 +364,14 @@ func (w *town) carryOut(f Facts, s Step) {
 	change("PATCH the client Service", w.open == s.Closed, func() { w.open = !s.Closed })
 	change("PATCH the StatefulSet to 0", s.Hold == "" && !f.Wanted && f.Replicas > 0, w.stop)
 	change("PATCH the StatefulSet to 3", s.Hold == "" && f.Wanted && f.Replicas == 0, w.start)
-	change("POST the task", s.Extend && !f.Wanted && !f.Extending, func() { w.f.Extending, w.run = true, w.now.Add(w.every()) })
+	change("POST the task", s.Extend && !w.extending, func() { w.extending, w.run = true, w.now.Add(w.every()) })
 	if !done {
 		return
 	}
 	if s.Take != "" && !f.Attempt.Running {
 		w.take(s.Take)
 	}
-	if !s.Extend && f.Extending {
+	if !s.Extend && w.extending {
 		w.do("DELETE the task", w.dismiss)
 	}
 	for range f.Claims {
@@ -443,7 +444,7 @@ func (w *town) dismiss() {
 	case w.slept != nil && w.slept.held:
 		w.note("the task goes, and %s is held for ever", w.slept.name)
 	}
-	w.f.Extending = false
+	w.extending = false
 }
 
 // empty has a volume go.

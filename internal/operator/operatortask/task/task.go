@@ -210,9 +210,9 @@ var (
 		}
 		return ""
 	}}
-	// Hibernated: no member runs that makes backups by itself.
+	// Hibernated: no member runs that makes backups by itself, or none has taken a full since the cluster slept.
 	Hibernated = Check{"ERR_ETCD_NOT_HIBERNATED", func(_ *Task, e *druidv1alpha1.Etcd) string {
-		if e.Spec.Replicas == 0 || e.RuntimeComponentsDisabled() {
+		if h := e.Status.Hibernation; e.Spec.Replicas == 0 || e.RuntimeComponentsDisabled() || h != nil && h.EtcdUID == e.UID {
 			return ""
 		}
 		return fmt.Sprintf("the Etcd %s is not hibernated (spec.replicas: %d), so it makes new full snapshots by itself: nothing needs to be extended", e.Name, e.Spec.Replicas)
