@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
+)
+
+// tokenBytes is how long a token is before it is written in hexadecimal digits.
+const tokenBytes = 32
+
+const (
+	// tokenEvery is how often is looked whether the Secret with the token is there, while it is needed: pods do
+	// not start, or sidecars are asked. tokenSeldom: otherwise, or up to half as much later, so that it is not
+	// looked for those of all Etcds at once.
+	tokenEvery  = time.Minute
+	tokenSeldom = 10 * time.Minute
+)
+
+// token makes one if there is no Secret with one. Nobody tells of Secrets, which the operator may not list: it is
+// looked for while pods do not start on their nodes and when sidecars are going to be asked, and seldom otherwise, as
+// pods that run have it, and it was made before the StatefulSet.
+func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
+	e := o.Etcd
+	if e.RuntimeComponentsDisabled() {
+		return nil
+	}
+	needed := asks || o.StatefulSet == nil || o.foreign() || r.unmounted(o)
+	if !r.tokenDue(e, needed) {
+		return nil
+	}
+	var secret corev1.Secret
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.TokenSecretName()}, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		token := make([]byte, tokenBytes)
+		_, _ = rand.Read(token) // it never fails
+		o.NewToken = []byte(hex.EncodeToString(token))
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the Secret %s: %w", e.TokenSecretName(), err)
+	case ofFormer(&secret, e):
+		o.TokenGoing = true
+		return nil
+	case !belongs(&secret, e):
+		o.TokenTaken = true
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tokens[e.UID] = r.now()
+	return nil
+}
+
+// ofFormer: an Etcd of the same name controls the object that is gone, or goes. So the object does, too.
+func ofFormer(object client.Object, e *druidv1alpha1.Etcd) bool {
+	owner := metav1.GetControllerOf(object)
+	return owner != nil && owner.Kind == druidv1alpha1.KindEtcd && owner.Name == e.Name && owner.UID != e.UID
+}
+
+// tokenDue says whether the Secret with the token is looked for now. What an operator never looked for it takes for
+// granted at first, unless it is needed.
+func (r *Reconciler) tokenDue(e *druidv1alpha1.Etcd, needed bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen, known := r.tokens[e.UID]
+	switch {
+	case needed:
+		return r.now().Sub(seen) >= tokenEvery
+	case !known:
+		r.tokens[e.UID] = r.now()
+		return false
+	}
+	later := fnv.New32a()
+	_, _ = later.Write([]byte(e.UID))
+	return r.now().Sub(seen) >= tokenSeldom+time.Duration(later.Sum32()%uint32(tokenSeldom/2/time.Second))*time.Second
+}
+
+// unmounted: a pod is on a node and does not start.
+func (r *Reconciler) unmounted(o *Observed) bool {
+	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool {
+		return p.Spec.NodeName != "" && !everRan(&p) && r.now().Sub(p.CreationTimestamp.Time) > mountPatience
+	})
+}
+
+// missingSecrets finds Secrets that members need and that are not there, or have not got the keys that they
+// must have, while a pod does not get ready on its node. Those of roles are looked for by their tasks.
+func (r *Reconciler) missingSecrets(ctx context.Context, o *Observed) error {
+	if !r.unready(o) {
+		return nil
+	}
+	read := map[string]*corev1.Secret{}
+	for _, use := range o.Etcd.MemberSecrets() {
+		secret, known := read[use.Name]
+		if !known {
+			var err error
+			if secret, err = r.secret(ctx, o.Etcd, use.Name); err != nil {
+				return err
+			}
+			read[use.Name] = secret
+			if secret == nil {
+				o.MissingSecrets = append(o.MissingSecrets, use)
+			}
+		}
+		if secret == nil {
+			continue
+		}
+		if keys := desired.Lacks(o.Etcd, use.Field, secret); len(keys) > 0 {
+			o.LackingSecrets = append(o.LackingSecrets, LackingSecret{use, keys})
+		}
+	}
+	return nil
+}
+
+// tryCertificates looks whether members can reach each other with the certificates for peers. With those of
+// which one is not accepted the change to TLS would cost the majority.
+func (r *Reconciler) tryCertificates(ctx context.Context, o *Observed, s size) error {
+	peer := o.Etcd.Spec.Etcd.PeerUrlTLS
+	server, err := r.secret(ctx, o.Etcd, peer.ServerTLSSecretRef.Name)
+	if err != nil {
+		return err
+	}
+	authority, err := r.secret(ctx, o.Etcd, peer.TLSCASecretRef.Name)
+	if err != nil {
+		return err
+	}
+	o.CertificateFault = desired.PeerCertificateFault(o.Etcd, server, authority, int(max(s.want, s.live.Members)), r.now())
+	return nil
+}
+
+// secret reads one in the namespace of the Etcd; nil: there is none.
+func (r *Reconciler) secret(ctx context.Context, e *druidv1alpha1.Etcd, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: name}, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the Secret %s: %w", name, err)
+	}
+	return secret, nil
+}
