@@ -10,10 +10,11 @@ import (
 // How long after the last write a change is written. A busy etcd has another revision at every look:
 // thousands of members must not write that every second.
 const (
-	atOnce   = time.Second      // what somebody may wait for: state, alarms, failures
-	soon     = 10 * time.Second // what people read: messages, deltas
-	inAWhile = 50 * time.Second // numbers: revision, sizes, that nothing is new
-	anyway   = 5 * time.Minute  // no change: the object may have been changed by somebody else
+	atOnce   = time.Second       // what somebody may wait for: state, alarms, failures
+	soon     = 10 * time.Second  // what people read: messages, deltas
+	inAWhile = 50 * time.Second  // numbers: revision, sizes
+	still    = 100 * time.Second // that nothing is new, and nothing else: what idle clusters write by the thousand
+	anyway   = 5 * time.Minute   // no change: the object may have been changed by somebody else
 )
 
 // pace is how long after the write of one report the next one may be written.
@@ -23,20 +24,28 @@ func pace(written, next druidv1alpha1.MemberReport) time.Duration {
 		return atOnce
 	case !equal(words(written), words(next)):
 		return soon
-	case !equal(written, next):
+	case !equal(numbers(written), numbers(next)):
 		return inAWhile
+	case !equal(written, next):
+		return still
 	}
 	return anyway
 }
 
-// words is a report without its numbers.
-func words(r druidv1alpha1.MemberReport) druidv1alpha1.MemberReport {
-	r.Revision, r.DBSize, r.DBSizeInUse = 0, nil, nil
+// numbers is a report without when there was nothing new.
+func numbers(r druidv1alpha1.MemberReport) druidv1alpha1.MemberReport {
 	if r.Snapshots != nil {
 		s := *r.Snapshots
 		s.NothingNew = nil
 		r.Snapshots = &s
 	}
+	return r
+}
+
+// words is a report without its numbers too.
+func words(r druidv1alpha1.MemberReport) druidv1alpha1.MemberReport {
+	r = numbers(r)
+	r.Revision, r.DBSize, r.DBSizeInUse = 0, nil, nil
 	return r
 }
 

@@ -14,7 +14,7 @@ import (
 const (
 	// reportDelay is how old what a sidecar last said may be although nothing is wrong: it repeats
 	// that nothing is new only now and then.
-	reportDelay = 2 * time.Minute
+	reportDelay = 3 * time.Minute
 	// failureGrace is how long an upload may fail, as it is tried again, while earlier ones are
 	// recent. A store that refuses is no matter of time.
 	failureGrace = 30 * time.Second

@@ -68,9 +68,9 @@ func noSnapshots(o *Observation) { o.Members[len(o.Members)-1].Status.Snapshots 
 func TestBackupReady(t *testing.T) {
 	check(t, druidv1alpha1.ConditionBackupReady, map[string]conditionCase{
 		"recent":                                   {cluster(3), isTrue, "BackupSucceeded", "2025-06-01T00:00:00Z; later changes are uploaded within 5m0s"},
-		"the last delta is almost too old":         {cluster(3, deltaAgo(12*time.Minute-1)), isTrue, "BackupSucceeded", ""},
-		"the last delta is too old":                {cluster(3, deltaAgo(12*time.Minute)), isUnknown, "BackupOverdue", "2025-06-01T02:48:00Z"},
-		"the last delta is much too old":           {cluster(3, deltaAgo(17*time.Minute)), isFalse, "BackupOverdue", "main-2, which made the backups last"},
+		"the last delta is almost too old":         {cluster(3, deltaAgo(13*time.Minute-1)), isTrue, "BackupSucceeded", ""},
+		"the last delta is too old":                {cluster(3, deltaAgo(13*time.Minute)), isUnknown, "BackupOverdue", "2025-06-01T02:47:00Z"},
+		"the last delta is much too old":           {cluster(3, deltaAgo(18*time.Minute)), isFalse, "BackupOverdue", "main-2, which made the backups last"},
 		"an idle cluster, nothing was new":         {cluster(3, deltaAgo(90*24*time.Hour), nothingNew(30*time.Second)), isTrue, "BackupSucceeded", ""},
 		"an idle cluster, its sidecar went silent": {cluster(3, deltaAgo(90*24*time.Hour), nothingNew(time.Hour)), isFalse, "BackupOverdue", ""},
 		"an idle cluster without a newer full":     {cluster(3, fullAgo(72*time.Hour), deltaAgo(73*time.Hour), nothingNew(30*time.Second)), isTrue, "BackupSucceeded", ""},

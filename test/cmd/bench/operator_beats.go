@@ -21,7 +21,7 @@ import (
 // How often members report, as their sidecars do by default.
 const (
 	heartbeat    = 10 * time.Second
-	leaderTells  = 5  // every so many heartbeats the one that leads writes that there is nothing new
+	leaderTells  = 10 // every so many heartbeats the one that leads writes that there is nothing new
 	anybodyTells = 30 // every so many heartbeats everybody writes what did not change
 )
 
