@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -12,10 +12,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -85,16 +83,8 @@ func (k Key) String() string { return k.Kind + " " + k.Name }
 // observe reads everything about an Etcd that the cache holds. It asks nobody.
 func (r *Reconciler) observe(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed, error) {
 	o := &Observed{Observation: health.Observation{Etcd: e}, Live: map[Key]client.Object{}}
-	for _, want := range named(e) {
-		if err := r.read(ctx, o, want.kind, want.name, want.into); err != nil {
-			return nil, err
-		}
-	}
-	if s, ok := o.Live[Key{"StatefulSet", e.StatefulSetName()}].(*appsv1.StatefulSet); ok {
-		o.StatefulSet = s
-	}
-	if c, ok := o.Live[Key{"ConfigMap", e.ConfigMapName()}].(*corev1.ConfigMap); ok {
-		o.ConfigMap = c
+	if err := o.readNamed(r.stores); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{e.HibernationTaskName(), e.CollectionTaskName()} {
 		if t, there := o.Live[Key{druidv1alpha1.KindEtcdOperatorTask, name}]; there && !metav1.IsControlledBy(t, e) {
@@ -102,44 +92,69 @@ func (r *Reconciler) observe(ctx context.Context, e *druidv1alpha1.Etcd) (*Obser
 		}
 	}
 	if t, ok := o.Live[Key{druidv1alpha1.KindEtcdOperatorTask, e.HibernationTaskName()}].(*druidv1alpha1.EtcdOperatorTask); ok {
-		if err := r.extensions(ctx, o, t); err != nil {
+		if err := r.extensions(o, t); err != nil {
 			return nil, err
 		}
 	}
 	if err := r.otherExtension(ctx, o); err != nil {
 		return nil, err
 	}
-	var (
-		members druidv1alpha1.EtcdMemberList
-		pods    corev1.PodList
-		claims  corev1.PersistentVolumeClaimList
-	)
-	for _, list := range []client.ObjectList{&members, &pods, &claims} {
-		err := r.cache.List(ctx, list, client.InNamespace(e.Namespace), client.MatchingFields{partOf: e.Name}, client.UnsafeDisableDeepCopy)
-		if err != nil {
-			return nil, fmt.Errorf("list %T of %s: %w", list, e.Name, err)
-		}
-	}
 	o.listen(r.heartbeats.last(e))
-	for i := range members.Items {
-		m := &members.Items[i]
+	return o, o.readParts(r.stores)
+}
+
+// readNamed reads the objects of which an Etcd has one each.
+func (o *Observed) readNamed(s stores) error {
+	e := o.Etcd
+	return errors.Join(
+		read[*appsv1.StatefulSet](o, s, "StatefulSet", e.StatefulSetName(), func(set *appsv1.StatefulSet) { o.StatefulSet = set }),
+		read[*corev1.ConfigMap](o, s, "ConfigMap", e.ConfigMapName(), func(c *corev1.ConfigMap) { o.ConfigMap = c }),
+		read[*policyv1.PodDisruptionBudget](o, s, "PodDisruptionBudget", e.PodDisruptionBudgetName(), nil),
+		read[*corev1.Service](o, s, "Service", e.ClientServiceName(), nil),
+		read[*corev1.Service](o, s, "Service", e.PeerServiceName(), nil),
+		read[*corev1.ServiceAccount](o, s, "ServiceAccount", e.ServiceAccountName(), nil),
+		read[*rbacv1.Role](o, s, "Role", e.RoleName(), nil),
+		read[*rbacv1.RoleBinding](o, s, "RoleBinding", e.RoleBindingName(), nil),
+		read[*druidv1alpha1.EtcdOperatorTask](o, s, druidv1alpha1.KindEtcdOperatorTask, e.HibernationTaskName(), nil),
+		read[*druidv1alpha1.EtcdOperatorTask](o, s, druidv1alpha1.KindEtcdOperatorTask, e.CollectionTaskName(), nil),
+	)
+}
+
+// read reads one of them, and takes note of it.
+func read[T client.Object](o *Observed, s stores, kind, name string, note func(T)) error {
+	object, there, err := named[T](s, o.Etcd.Namespace, name)
+	if err != nil || !there {
+		return err
+	}
+	if o.Live[Key{kind, name}] = object; note != nil {
+		note(object)
+	}
+	return nil
+}
+
+// readParts reads the objects of which an Etcd has one for each member.
+func (o *Observed) readParts(s stores) error {
+	e := o.Etcd
+	members, membersErr := partsOf[*druidv1alpha1.EtcdMember](s, e.Namespace, e.Name)
+	pods, podsErr := partsOf[*corev1.Pod](s, e.Namespace, e.Name)
+	claims, claimsErr := partsOf[*corev1.PersistentVolumeClaim](s, e.Namespace, e.Name)
+	for _, m := range members {
 		if _, ours := e.MemberOrdinal(m.Name); ours {
 			o.Members = append(o.Members, *m)
 		}
 		o.Live[Key{druidv1alpha1.KindEtcdMember, m.Name}] = m
 	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for _, p := range pods {
 		if _, ours := e.PodOrdinal(p.Name); ours && p.Labels[druidv1alpha1.LabelComponent] == druidv1alpha1.ComponentStatefulSet {
 			o.Pods = append(o.Pods, *p)
 		}
 	}
-	for i := range claims.Items {
-		if _, ours := o.claimOrdinal(claims.Items[i].Name); ours {
-			o.Claims = append(o.Claims, claims.Items[i])
+	for _, c := range claims {
+		if _, ours := o.claimOrdinal(c.Name); ours {
+			o.Claims = append(o.Claims, *c)
 		}
 	}
-	return o, nil
+	return errors.Join(membersErr, podsErr, claimsErr)
 }
 
 // listen has the Leases be those that were heard.
@@ -157,56 +172,16 @@ func (o *Observed) listen(h heard) {
 }
 
 // extensions reads the pods of the task that prolongs locks.
-func (r *Reconciler) extensions(ctx context.Context, o *Observed, t *druidv1alpha1.EtcdOperatorTask) error {
+func (r *Reconciler) extensions(o *Observed, t *druidv1alpha1.EtcdOperatorTask) error {
 	o.Extension = t
-	var pods corev1.PodList
-	err := r.cache.List(ctx, &pods, client.InNamespace(t.Namespace), client.MatchingFields{partOf: druidv1alpha1.LabelValue(t.Name)}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list the pods of the EtcdOperatorTask %s: %w", t.Name, err)
-	}
-	for i := range pods.Items {
-		if p := &pods.Items[i]; p.Labels[druidv1alpha1.LabelComponent] == druidv1alpha1.ComponentExtensionJob {
+	pods, err := partsOf[*corev1.Pod](r.stores, t.Namespace, druidv1alpha1.LabelValue(t.Name))
+	for _, p := range pods {
+		if p.Labels[druidv1alpha1.LabelComponent] == druidv1alpha1.ComponentExtensionJob {
 			o.ExtensionPods = append(o.ExtensionPods, *p)
 		}
 	}
-	return nil
+	return err
 }
-
-// wanted is an object that is read by its name.
-type wanted struct {
-	kind, name string
-	into       client.Object
-}
-
-// named are the objects of which an Etcd has one each.
-func named(e *druidv1alpha1.Etcd) []wanted {
-	return []wanted{
-		{"StatefulSet", e.StatefulSetName(), &appsv1.StatefulSet{}},
-		{"ConfigMap", e.ConfigMapName(), &corev1.ConfigMap{}},
-		{"PodDisruptionBudget", e.PodDisruptionBudgetName(), &policyv1.PodDisruptionBudget{}},
-		{"Service", e.ClientServiceName(), &corev1.Service{}},
-		{"Service", e.PeerServiceName(), &corev1.Service{}},
-		{"ServiceAccount", e.ServiceAccountName(), &corev1.ServiceAccount{}},
-		{"Role", e.RoleName(), &rbacv1.Role{}},
-		{"RoleBinding", e.RoleBindingName(), &rbacv1.RoleBinding{}},
-		{druidv1alpha1.KindEtcdOperatorTask, e.HibernationTaskName(), &druidv1alpha1.EtcdOperatorTask{}},
-		{druidv1alpha1.KindEtcdOperatorTask, e.CollectionTaskName(), &druidv1alpha1.EtcdOperatorTask{}},
-	}
-}
-
-func (r *Reconciler) read(ctx context.Context, o *Observed, kind, name string, into client.Object) error {
-	err := r.cache.Get(ctx, types.NamespacedName{Namespace: o.Etcd.Namespace, Name: name}, into, &client.GetOptions{UnsafeDisableDeepCopy: yes()})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read %s %s: %w", kind, name, err)
-	}
-	o.Live[Key{kind, name}] = into
-	return nil
-}
-
-func yes() *bool { b := true; return &b }
 
 // pod is the pod with the ordinal, or nil.
 func (o *Observed) pod(ordinal int) *corev1.Pod {

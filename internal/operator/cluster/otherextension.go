@@ -23,7 +23,7 @@ func (r *Reconciler) otherExtension(ctx context.Context, o *Observed) error {
 	}
 	if t := othersTask(e, tasks.Items); t != nil {
 		o.ExtensionPods = nil
-		return r.extensions(ctx, o, t)
+		return r.extensions(o, t)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type Reconciler struct {
 	client   client.Client
 	cache    client.Reader // what it gives belongs to everybody
 	live     client.Reader // asks the API server
+	stores   stores        // what the cache reads
 	cluster  *kube.Cluster
 	applier  *kube.Applier
 	recorder events.EventRecorder

@@ -3,11 +3,17 @@ package cluster
 import (
 	"context"
 	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubernetes "k8s.io/client-go/kubernetes/scheme"
@@ -30,26 +36,61 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, client.
 			t.Fatal(err)
 		}
 	}
-	byLabel := func(o client.Object) []string {
-		if n, ok := o.GetLabels()[druidv1alpha1.LabelPartOf]; ok {
-			return []string{n}
-		}
-		return nil
-	}
 	b := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(&druidv1alpha1.Etcd{}).WithObjects(objects...)
-	for _, o := range []client.Object{&coordinationv1.Lease{}, &druidv1alpha1.EtcdMember{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
-		b = b.WithIndex(o, partOf, byLabel)
-	}
 	c, log, now := b.Build(), slog.New(slog.DiscardHandler), func() time.Time { return testNow }
 	r := &Reconciler{
 		settings: testSettings, syncPeriod: 15 * time.Second, now: now,
-		client: c, cache: c, live: c, cluster: kube.NewCluster(c), applier: kube.NewApplier(c, c),
+		client: c, cache: c, live: c, stores: storesOf(t, c), cluster: kube.NewCluster(c), applier: kube.NewApplier(c, c),
 		recorder: events.NewFakeRecorder(100), metrics: metrics.New(), configs: newConfigurations(), logger: log,
 		heartbeats: newHeartbeats(c, time.Minute, now, log), sidecars: httpAsker{secrets: c, log: log},
 		tokens: map[types.UID]time.Time{}, claims: map[types.UID]claimNews{}, quiet: map[types.UID]Quiet{},
 	}
 	r.snapshots = newSnapshots(httpAsker{secrets: c, log: log}, now, log, r.metrics)
 	return r, c
+}
+
+// storesOf read what a client does.
+func storesOf(t *testing.T, c client.Client) stores {
+	all := stores{}
+	for one, list := range map[client.Object]client.ObjectList{
+		&appsv1.StatefulSet{}: &appsv1.StatefulSetList{}, &corev1.ConfigMap{}: &corev1.ConfigMapList{}, &policyv1.PodDisruptionBudget{}: &policyv1.PodDisruptionBudgetList{},
+		&corev1.Service{}: &corev1.ServiceList{}, &corev1.ServiceAccount{}: &corev1.ServiceAccountList{}, &rbacv1.Role{}: &rbacv1.RoleList{}, &rbacv1.RoleBinding{}: &rbacv1.RoleBindingList{},
+		&druidv1alpha1.EtcdOperatorTask{}: &druidv1alpha1.EtcdOperatorTaskList{}, &druidv1alpha1.EtcdMember{}: &druidv1alpha1.EtcdMemberList{},
+		&corev1.Pod{}: &corev1.PodList{}, &corev1.PersistentVolumeClaim{}: &corev1.PersistentVolumeClaimList{},
+	} {
+		all[reflect.TypeOf(one)] = clientStore{t, c, one, list}
+	}
+	return all
+}
+
+// clientStore reads objects of a type by a client.
+type clientStore struct {
+	t    *testing.T
+	c    client.Client
+	one  client.Object
+	list client.ObjectList
+}
+
+func (s clientStore) GetByKey(key string) (any, bool, error) {
+	namespace, name, _ := strings.Cut(key, "/")
+	o := s.one.DeepCopyObject().(client.Object)
+	err := s.c.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
+	return o, err == nil, client.IgnoreNotFound(err)
+}
+
+func (s clientStore) ByIndex(_, value string) (found []any, err error) {
+	list := s.list.DeepCopyObject().(client.ObjectList)
+	if err := s.c.List(s.t.Context(), list); err != nil {
+		return nil, err
+	}
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		parts, err := byPart(o)
+		if slices.Contains(parts, value) {
+			found = append(found, o)
+		}
+		return err
+	})
+	return found, err
 }
 
 // reread is an object as it is now.

@@ -28,22 +28,11 @@ import (
 	"druid.internal/druid/internal/operator/metrics"
 )
 
-// partOf is the index of the objects of an Etcd: by the label with its name.
-const partOf = "part-of"
-
 // Setup adds the controller to the manager, whose cache must be that of [CacheOptions].
 func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
-	indexed := []client.Object{&druidv1alpha1.EtcdMember{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}}
-	for _, o := range indexed {
-		err := mgr.GetFieldIndexer().IndexField(context.Background(), o, partOf, func(o client.Object) []string {
-			if name, ok := o.GetLabels()[druidv1alpha1.LabelPartOf]; ok {
-				return []string{name}
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("index %T: %w", o, err)
-		}
+	kept, err := newStores(context.Background(), mgr.GetCache())
+	if err != nil {
+		return err
 	}
 	c := cfg.Controllers.Etcd
 	sidecars := httpAsker{secrets: mgr.GetAPIReader(), log: log}
@@ -66,6 +55,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		now:        time.Now,
 		client:     mgr.GetClient(),
 		cache:      mgr.GetClient(),
+		stores:     kept,
 		live:       mgr.GetAPIReader(),
 		cluster:    kube.NewCluster(mgr.GetAPIReader()),
 		applier:    kube.NewApplier(mgr.GetClient(), mgr.GetAPIReader()),
