@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 )
 
 // share has an object of the cache share with others what most of them have: the objects of many Etcds differ in few
@@ -36,6 +38,11 @@ func share(o client.Object) {
 		models.share(&o.Status)
 	case *corev1.Service:
 		models.share(&o.Spec)
+	case *druidv1alpha1.Etcd:
+		models.share(&o.Spec)
+		models.share(&o.Status)
+	case *druidv1alpha1.EtcdMember:
+		models.share(&o.Status)
 	}
 }
 

@@ -84,6 +84,30 @@ func TestStatefulSetsShareWhatIsTheSameInThem(t *testing.T) {
 	}
 }
 
+func TestEtcdsShareWhatIsTheSameInThem(t *testing.T) {
+	etcd := func(name string) *druidv1alpha1.Etcd {
+		o := running(t, 3)
+		o.Etcd.Status = statusOf(o, mustDecide(t, o, testSettings), outcome{}, "run", testNow)
+		e := o.Etcd.DeepCopy()
+		e.Name = name
+		for i := range e.Status.Conditions { // as they are read, each is another text
+			e.Status.Conditions[i].Message = string([]byte(e.Status.Conditions[i].Message))
+		}
+		return e
+	}
+	one, other := etcd("main"), etcd("events")
+	want := other.DeepCopy()
+	share(one)
+	share(other)
+	if d := cmp.Diff(want, other); d != "" {
+		t.Fatalf("it is another object: -want +got:\n%s", d)
+	}
+	a, b := one.Status.Conditions, other.Status.Conditions
+	if one.Spec.Backup.Store.Provider != other.Spec.Backup.Store.Provider || len(a) == 0 || unsafe.StringData(a[0].Message) != unsafe.StringData(b[0].Message) {
+		t.Errorf("they have little in common: %+v, %+v", a, b)
+	}
+}
+
 func TestOnlyWhatIsTheSameIsShared(t *testing.T) {
 	type inner struct {
 		Text string
