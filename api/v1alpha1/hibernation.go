@@ -54,10 +54,19 @@ type HibernationStatus struct {
 	// Name of the first full snapshot that a member took since the cluster wakes up, as its sidecar told. Absent: none did.
 	// +optional
 	NewFull string `json:"newFull,omitempty"`
+	// Whether runs of the extension hold backups, of this or an earlier hibernation, that none has released since. They are
+	// released once a member has taken a new full snapshot.
+	// +optional
+	HoldsLeft bool `json:"holdsLeft,omitempty"`
 	// What the tasks go by that prolong locks, and delete copies, until the cluster is awake. Absent: an operator before this
 	// one wrote the rest, and they go by the specification.
 	// +optional
 	Applied *AppliedBackup `json:"applied,omitempty"`
+}
+
+// Holds: something is held until it is released.
+func (h *HibernationStatus) Holds() bool {
+	return h.HoldsLeft || h.FinalSnapshot != nil && h.FinalSnapshot.Held
 }
 
 // AppliedBackup is what of a specification was applied last. What is refused, or not applied yet, is not in it.

@@ -157,6 +157,20 @@ func TestTheExtensionOfASleepGoesByWhatWasApplied(t *testing.T) {
 	})
 	p.await(t, s.condition("shop", "main", "HibernationBackupProtected", "True", "FinalSnapshotProtected", "not by spec.backup"))
 	remade("refused")
+	const task = "main-hibernation"
+	former, err := s.get(t.Context(), "EtcdOperatorTask", "shop", task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.delete(t, "EtcdOperatorTask", "shop", task)
+	p.await(t, func(ctx context.Context) error {
+		now, err := s.get(ctx, "EtcdOperatorTask", "shop", task)
+		if err == nil && now.GetUID() == former.GetUID() {
+			err = errors.New("it is still the former one")
+		}
+		return err
+	})
+	p.await(t, s.worked("EtcdOperatorTask", "shop", task, "InProgress", "runs at 0 0 * * *"))
 
 	s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
 		spec("0 0 * * *", "backup", "fullSnapshotSchedule")(o)
@@ -165,6 +179,17 @@ func TestTheExtensionOfASleepGoesByWhatWasApplied(t *testing.T) {
 	})
 	p.await(t, s.condition("shop", "main", "Hibernated", "True", "StoreChanged", "where it is kept locked as before"))
 	remade("in another bucket")
+
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
+		replicas(1)(o)
+		unstructured.RemoveNestedField(o, "spec", "backup", "store")
+	})
+	p.await(t, s.condition("shop", "main", "Hibernated", "False", "WakingUp", "is kept locked until there is"))
+	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", ""))
+	s.change(t, "Etcd", "shop", "main", replicas(0))
+	p.await(t, s.condition("shop", "main", "Hibernated", "True", "HibernatedUnproven", ""))
+	p.await(t, s.condition("shop", "main", "HibernationBackupProtected", "True", "FinalSnapshotProtected", ""))
+	remade("asleep again without a store")
 	for _, text := range w.wrongs() {
 		t.Error(text)
 	}

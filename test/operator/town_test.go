@@ -304,7 +304,7 @@ func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
 		if newest := w.newest(); newest.SnapName != "" {
 			s.Snapshots.LastFull = &druidv1alpha1.MemberSnapshot{Timestamp: metav1.NewTime(newest.CreatedOn), Name: newest.SnapName, EndRevision: newest.LastRevision, Taken: true}
 		}
-		if w.view.etcd.Spec.Backup.Store.Immutability != nil {
+		if store := w.view.etcd.Spec.Backup.Store; store != nil && store.Immutability != nil {
 			until := metav1.NewTime(now.Add(locked))
 			s.Snapshots.Bucket = &druidv1alpha1.BackupStatus{LookedAt: now, ProtectionLevel: "compliance", ProtectedUntil: &until, Protection: "locked"}
 		}

@@ -149,10 +149,14 @@ func (p Plan) Waits() string {
 // Decide says what is done. It depends on its arguments alone.
 func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	p := Plan{}
-	p.Members = health.Members(o.Observation, s.Thresholds, now)
-	p.Conditions = health.Conditions(o.Observation, p.Members, now)
-	p.safe = safetyOf(o, p.Conditions)
 	p.Mode, p.Held, p.Why = modeOf(o, s)
+	p.Members = health.Members(o.Observation, s.Thresholds, now)
+	seen := o.Observation
+	if p.Mode == ModeWatch && o.Extension == nil {
+		seen.NoExtension = cmp.Or(o.NoExtension, "the operator makes none, "+p.Why)
+	}
+	p.Conditions = health.Conditions(seen, p.Members, now)
+	p.safe = safetyOf(o, p.Conditions)
 	p.healthy = p.allReady(o, now)
 	if q := o.Quiet; q != nil && q.healthy == p.healthy && q.backedUp == p.safe.backedUp {
 		p.Mode, p.Why, p.Size, p.schedules, p.images = q.mode, q.why, q.size, q.schedules, q.images
@@ -177,6 +181,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	}
 	if p.refuse(o, in); len(p.Refused) > 0 {
 		p.stayOpen(o)
+		p.keepLocked(o)
 		return p, nil
 	}
 	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
@@ -189,8 +194,8 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	if p.Mode != ModeTend { // which decides nothing about a hibernation
 		p.standingTasks(o)
 		p.deleteClaims(o)
-	} else if keepsLocked(o, p.Hibernation) {
-		p.standing(o, extensionTask(o.Etcd), true, !o.anothers(), "")
+	} else {
+		p.keepLocked(o)
 	}
 	p.goBy(o, in.Etcd)
 	return p, nil

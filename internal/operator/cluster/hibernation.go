@@ -45,6 +45,13 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	for i := range o.Members {
 		f.Revision = max(f.Revision, o.Members[i].Status.Revision)
 	}
+	if o.StatefulSet == nil { // its pods get another one
+		for i := range o.Pods {
+			if o.Pods[i].DeletionTimestamp == nil {
+				f.Replicas++
+			}
+		}
+	}
 	f.Refusing = refusers(o)
 	if f.Wanted {
 		f.Silent = mute(o, now)
@@ -197,7 +204,7 @@ func (p *Plan) goBy(o *Observed, e *druidv1alpha1.Etcd) {
 		return // what was applied is not what is written by now
 	}
 	now := &druidv1alpha1.AppliedBackup{Store: e.Spec.Backup.Store.DeepCopy(), FullSnapshotSchedule: e.Spec.Backup.FullSnapshotSchedule}
-	stops := p.Size.Replicas == 0 && o.replicas() > 0 // from here on it is the store of this sleep
+	stops := p.Size.Replicas == 0 && o.replicas() > 0 && h.AwakeSince == nil // from here on it is the store of this sleep
 	if !stops && keptElsewhere(e, h) {
 		now.Store = h.Applied.Store
 	}
@@ -306,6 +313,15 @@ func (p *Plan) hibernated() (c druidv1alpha1.Condition, applies bool) {
 		status = druidv1alpha1.ConditionTrue
 	}
 	return druidv1alpha1.Condition{Type: druidv1alpha1.ConditionHibernated, Status: status, Reason: p.Sleep.Reason, Message: p.Sleep.Message}, p.Sleep.Reason != ""
+}
+
+// heldNote is about what is held in a store in which nobody releases it any more.
+func heldNote(h *druidv1alpha1.HibernationStatus) string {
+	where := "the former store"
+	if f := h.FinalSnapshot; f != nil {
+		where = f.Store
+	}
+	return "what runs of the extension hold in " + where + " stays held, and is not collected: nobody makes backups there any more that take its place; release it with etcdbrctl extend-snapshot-immutability --release-holds once there is a newer one, or with gcloud storage objects update --no-event-based-hold"
 }
 
 // deleteClaims has the volume claims go that the members had.

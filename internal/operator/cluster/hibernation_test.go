@@ -576,6 +576,33 @@ func TestWhatIsRefusedAsAClusterFallsAsleepAgainIsNotWrittenDown(t *testing.T) {
 	}
 }
 
+// A cluster woke up from its volumes after its store was removed, so that it took no new full, and sleeps again.
+func TestWhatIsKeptLockedInAFormerStoreStaysSoThroughAnotherSleep(t *testing.T) {
+	store := newEtcd(3).Spec.Backup.Store
+	store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionBucket}
+	o := running(t, 3, locks, recorded(1, awake), wants(0), asked, func(o *Observed) {
+		o.Etcd.Status.Hibernation.Applied = &druidv1alpha1.AppliedBackup{Store: store}
+		o.Etcd.Spec.Backup.Store = nil
+	})
+	p := mustDecide(t, o, testSettings)
+	if got := strings.Join(changes(o, p), ", "); p.Size.Replicas != 0 || strings.Contains(got, druidv1alpha1.KindEtcdOperatorTask) {
+		t.Errorf("to %d pods: %s", p.Size.Replicas, got)
+	}
+	if h := p.Hibernation; h == nil || h.FinalSnapshot == nil || h.AwakeSince == nil || h.Applied == nil || cmp.Diff(store, h.Applied.Store) != "" {
+		t.Errorf("what is written down is %+v", h)
+	}
+}
+
+// Somebody deleted it, and its pods are there: they get another one before anything else.
+func TestMembersWithoutAStatefulSetDoNotCountAsAsleep(t *testing.T) {
+	noSet := func(o *Observed) { delete(o.Live, Key{"StatefulSet", "main"}); o.StatefulSet = nil }
+	o := running(t, 3, locks, wants(0), noSet)
+	p := mustDecide(t, o, testSettings)
+	if c := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionHibernated); c == nil || c.Reason == druidv1alpha1.ReasonScalingToZero || p.Sleep.Extend {
+		t.Errorf("%+v, and an extension is to be there: %t", c, p.Sleep.Extend)
+	}
+}
+
 // Members that work must not be stopped because a cache still holds the StatefulSet of their sleep.
 func TestMembersStopByTheVersionAloneThatWasLookedAt(t *testing.T) {
 	o := running(t, 3, wants(0), locks, recorded(1, awake), func(o *Observed) {

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -25,6 +27,11 @@ func (r *Reconciler) otherExtension(ctx context.Context, o *Observed) error {
 		o.ExtensionPods = nil
 		return r.extensions(o, t)
 	}
+	if taken := func(t druidv1alpha1.EtcdOperatorTask) bool {
+		return t.Name == e.HibernationTaskName() && !metav1.IsControlledBy(&t, e)
+	}; o.Extension == nil && slices.ContainsFunc(tasks.Items, taken) {
+		o.NoExtension = "somebody made another one of the name " + e.HibernationTaskName() + ", which is the operator's: delete it"
+	}
 	return nil
 }
 
@@ -33,7 +40,7 @@ func othersTask(e *druidv1alpha1.Etcd, all []druidv1alpha1.EtcdOperatorTask) *dr
 	for i := range all {
 		t := &all[i]
 		owner := t.Spec.OwnerEtcdReference
-		if strings.TrimSuffix(string(t.Spec.Type), "Task") == string(druidv1alpha1.TaskExtendFullSnapshotImmutability) && t.Name != e.HibernationTaskName() &&
+		if strings.TrimSuffix(string(t.Spec.Type), "Task") == string(druidv1alpha1.TaskExtendFullSnapshotImmutability) && !metav1.IsControlledBy(t, e) &&
 			owner != nil && owner.Name == e.Name && t.Status.State == druidv1alpha1.TaskInProgress && t.DeletionTimestamp == nil {
 			return t
 		}
@@ -43,5 +50,5 @@ func othersTask(e *druidv1alpha1.Etcd, all []druidv1alpha1.EtcdOperatorTask) *dr
 
 // anothers: somebody else's task prolongs the locks.
 func (o *Observed) anothers() bool {
-	return o.Extension != nil && o.Extension.Name != o.Etcd.HibernationTaskName()
+	return o.Extension != nil && !metav1.IsControlledBy(o.Extension, o.Etcd)
 }

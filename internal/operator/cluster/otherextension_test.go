@@ -21,15 +21,18 @@ func TestTheTaskOfSomebodyElseCountsWhileItIsAtWork(t *testing.T) {
 		change func(*druidv1alpha1.EtcdOperatorTask)
 		want   bool
 	}{
-		"it is":                    {func(*druidv1alpha1.EtcdOperatorTask) {}, true},
-		"by the other name":        {func(x *druidv1alpha1.EtcdOperatorTask) { x.Spec.Type += "Task" }, true},
-		"of another Etcd":          {func(x *druidv1alpha1.EtcdOperatorTask) { x.Spec.OwnerEtcdReference.Name = "events" }, false},
-		"of none":                  {func(x *druidv1alpha1.EtcdOperatorTask) { x.Spec.OwnerEtcdReference = nil }, false},
-		"of another type":          {func(x *druidv1alpha1.EtcdOperatorTask) { x.Spec.Type = druidv1alpha1.TaskCollectBackups }, false},
-		"it was rejected":          {func(x *druidv1alpha1.EtcdOperatorTask) { x.Status.State = druidv1alpha1.TaskRejected }, false},
-		"nobody acts on it":        {func(x *druidv1alpha1.EtcdOperatorTask) { x.Status.State = "" }, false},
-		"it goes":                  {func(x *druidv1alpha1.EtcdOperatorTask) { x.DeletionTimestamp = &metav1.Time{Time: testNow} }, false},
-		"it is the operator's own": {func(x *druidv1alpha1.EtcdOperatorTask) { x.Name = "main-hibernation" }, false},
+		"it is":                         {func(*druidv1alpha1.EtcdOperatorTask) {}, true},
+		"by the other name":             {func(x *druidv1alpha1.EtcdOperatorTask) { x.Spec.Type += "Task" }, true},
+		"of another Etcd":               {func(x *druidv1alpha1.EtcdOperatorTask) { x.Spec.OwnerEtcdReference.Name = "events" }, false},
+		"of none":                       {func(x *druidv1alpha1.EtcdOperatorTask) { x.Spec.OwnerEtcdReference = nil }, false},
+		"of another type":               {func(x *druidv1alpha1.EtcdOperatorTask) { x.Spec.Type = druidv1alpha1.TaskCollectBackups }, false},
+		"it was rejected":               {func(x *druidv1alpha1.EtcdOperatorTask) { x.Status.State = druidv1alpha1.TaskRejected }, false},
+		"nobody acts on it":             {func(x *druidv1alpha1.EtcdOperatorTask) { x.Status.State = "" }, false},
+		"it goes":                       {func(x *druidv1alpha1.EtcdOperatorTask) { x.DeletionTimestamp = &metav1.Time{Time: testNow} }, false},
+		"of the name of the operator's": {func(x *druidv1alpha1.EtcdOperatorTask) { x.Name = "main-hibernation" }, true},
+		"it is the operator's own": {func(x *druidv1alpha1.EtcdOperatorTask) {
+			x.OwnerReferences = []metav1.OwnerReference{newEtcd(0).OwnerReference()}
+		}, false},
 	} {
 		if got := othersTask(newEtcd(0), of(c.change)); (got != nil) != c.want {
 			t.Errorf("%s: %+v, want it to count %t", phrase, got, c.want)

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/metrics"
 )
@@ -358,6 +359,9 @@ func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome,
 		if now != nil && now.Status == c.status && (was == nil || was.Message != now.Message) {
 			r.event(e, c.kind, now.Message)
 		}
+	}
+	if h := health.Hibernation(o.Observation); h != nil && h.EtcdUID == e.UID && h.Holds() && s.Hibernation == nil {
+		r.event(e, HoldsStay, heldNote(h))
 	}
 	for _, n := range slices.Concat(hibernationNews(e.Status.Conditions, s.Conditions), protectionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup)) {
 		r.event(e, n.kind, n.note)

@@ -40,10 +40,12 @@ func (p *Plan) standingTasks(o *Observed) {
 	p.standing(o, collectionTask(e), collects(e), true, "the sidecars collect, or nobody does")
 }
 
-// keepsLocked: the cluster sleeps or wakes up, and by what was applied the lock of its final full is prolonged. The task that does
-// that is made anew when it is gone, also while a change waits to be asked for: the lock would end.
-func keepsLocked(o *Observed, h *druidv1alpha1.HibernationStatus) bool {
-	return h != nil && h.EtcdUID == o.Etcd.UID && h.FinalSnapshot != nil && immutabilityOf(o.Etcd.AsApplied()) != nil
+// keepLocked makes the task anew by which, as was applied, the lock of the final full is prolonged of a cluster that sleeps or wakes
+// up. It does so also while a change waits to be asked for, or is refused: the lock would end.
+func (p *Plan) keepLocked(o *Observed) {
+	if h := p.Hibernation; h != nil && h.EtcdUID == o.Etcd.UID && h.FinalSnapshot != nil && immutabilityOf(o.Etcd.AsApplied()) != nil {
+		p.standing(o, extensionTask(o.Etcd), true, !o.anothers(), "")
+	}
 }
 
 // standing has a task stay while it is needed, and made if it may begin.

@@ -70,7 +70,7 @@ func TestRolesDoNotChangeWhereTheBackupsAre(t *testing.T) {
 
 func somebodys(o *Observed) {
 	o.Extension = extensionTask(o.Etcd)
-	o.Extension.Name = "somebodys"
+	o.Extension.Name, o.Extension.OwnerReferences = "somebodys", nil
 }
 
 func TestTasksThatAreNeededAreMadeAnewSoon(t *testing.T) {
@@ -78,6 +78,55 @@ func TestTasksThatAreNeededAreMadeAnewSoon(t *testing.T) {
 	for _, task := range []*druidv1alpha1.EtcdOperatorTask{extensionTask(e), collectionTask(e)} {
 		if ttl := *task.Spec.TTLSecondsAfterFinished; time.Duration(ttl)*time.Second != standingTTL || task.Spec.Config != nil || !metav1.IsControlledBy(task, e) {
 			t.Errorf("%s is %+v", task.Name, task.Spec)
+		}
+	}
+}
+
+// A change that is refused changes nothing of what is applied.
+func TestTheTaskOfASleepIsMadeAnewWhileAChangeIsRefused(t *testing.T) {
+	short := func(o *Observed) {
+		o.Etcd.Status.Hibernation.Applied = &druidv1alpha1.AppliedBackup{Store: o.Etcd.Spec.Backup.Store.DeepCopy(), FullSnapshotSchedule: o.Etcd.Spec.Backup.FullSnapshotSchedule}
+		o.Etcd.Spec.Backup.Store = o.Etcd.Spec.Backup.Store.DeepCopy()
+		o.Etcd.Spec.Backup.Store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionObject, RetentionPeriod: &metav1.Duration{Duration: 12 * time.Hour}}
+	}
+	for phrase, c := range map[string]struct {
+		seen func(*Observed)
+		want string
+	}{
+		"it is gone":              {func(*Observed) {}, "make EtcdOperatorTask main-hibernation"},
+		"it is there":             {asked, ""},
+		"somebody's is there":     {somebodys, ""},
+		"nothing was ever locked": {func(o *Observed) { o.Etcd.Status.Hibernation.Applied.Store.Immutability = nil }, ""},
+	} {
+		o := running(t, 3, wants(0), locks, recorded(2), gone, short, c.seen)
+		p := mustDecide(t, o, testSettings)
+		if got := strings.Join(changes(o, p), ", "); len(p.Refused) == 0 || got != c.want {
+			t.Errorf("%s: %q, want %q; refused %q", phrase, got, c.want, p.Refused)
+		}
+	}
+}
+
+// Nobody may think that locks are prolonged when there is no task that does that, and none comes.
+func TestThatNoTaskProlongsTheLocksIsTold(t *testing.T) {
+	works := func(o *Observed) { o.Extension.Status.State = druidv1alpha1.TaskInProgress }
+	suspended := func(o *Observed) {
+		o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSuspendReconcile: "true"}
+	}
+	for phrase, c := range map[string]struct {
+		seen []func(*Observed)
+		want druidv1alpha1.ConditionStatus
+		told string
+	}{
+		"it is there":                     {[]func(*Observed){asked, works}, druidv1alpha1.ConditionTrue, ""},
+		"it is there, nothing is done":    {[]func(*Observed){asked, works, suspended}, druidv1alpha1.ConditionTrue, ""},
+		"it is made":                      {nil, druidv1alpha1.ConditionTrue, ""},
+		"it is gone, and nothing is done": {[]func(*Observed){suspended}, druidv1alpha1.ConditionFalse, "the operator makes none, suspended by"},
+		"its name is taken":               {[]func(*Observed){func(o *Observed) { o.NoExtension = "somebody has its name" }}, druidv1alpha1.ConditionFalse, "somebody has its name"},
+	} {
+		o := running(t, 3, append([]func(*Observed){wants(0), locks, recorded(2), gone}, c.seen...)...)
+		got := druidv1alpha1.FindCondition(mustDecide(t, o, testSettings).Conditions, druidv1alpha1.ConditionHibernationBackupProtected)
+		if got == nil || got.Status != c.want || !strings.Contains(got.Message, c.told) {
+			t.Errorf("%s: %+v, want %s, %q", phrase, got, c.want, c.told)
 		}
 	}
 }

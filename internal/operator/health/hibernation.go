@@ -18,10 +18,17 @@ import (
 // pods of runs go some time after their end, so what they told is remembered.
 func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	h := o.Etcd.Status.Hibernation
-	if h == nil || h.FinalSnapshot == nil {
-		return h
+	if h == nil {
+		return nil
 	}
 	newest, found := lastNotice(o)
+	if left := !newest.Released && (newest.Held || h.HoldsLeft); found && left != h.HoldsLeft {
+		h = h.DeepCopy()
+		h.HoldsLeft = left
+	}
+	if h.FinalSnapshot == nil {
+		return h
+	}
 	at := metav1.NewTime(newest.At.UTC().Truncate(time.Second))
 	if known := h.FinalSnapshot.LookedAt; !found || known != nil && !known.Before(&at) {
 		return h
@@ -30,6 +37,7 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	f := h.FinalSnapshot
 	damaged, known := tells(newest, f)
 	f.LookedAt, f.Damaged, f.Newer = &at, damaged, ""
+	f.Held = f.Held && !newest.Released
 	if h.AwakeSince == nil {
 		f.Newer = newer(newest, f, o.Etcd.Status.LastKnownRevision)
 	}
@@ -206,6 +214,9 @@ func (v view) lockOfFinal(h *druidv1alpha1.HibernationStatus) finding {
 			why = op.Reason
 		}
 		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and the EtcdOperatorTask %s does not prolong that: %s", final.Name, kept, t.Name, why)
+	}
+	if v.NoExtension != "" {
+		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and no EtcdOperatorTask prolongs that: %s", final.Name, kept, v.NoExtension)
 	}
 	looked := final.VerifiedAt.Time
 	if final.LookedAt != nil {

@@ -87,6 +87,7 @@ func TestTheLockOfAFinalSnapshotIsWatched(t *testing.T) {
 		"a run of the same name went less far":          {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-9", End: 8, Until: testNow.Add(96 * time.Hour)})), isFalse, "FinalSnapshotDamaged", "restores to revision 8 of 9"},
 		"a run found nothing":                           {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Damaged: "there is no full"})), isFalse, "FinalSnapshotDamaged", "there is no full"},
 		"an older program told of what nobody can read": {asleep(sleeps(until(96*time.Hour)), task("InProgress", time.Hour), told(time.Minute, immutability.Notice{At: testNow, Snapshot: "Full-copy", Until: testNow.Add(96 * time.Hour)})), isUnknown, "FinalSnapshotDateNotKnown", ""},
+		"there is no task, and none is made":            {asleep(sleeps(until(96*time.Hour)), func(o *Observation) { o.NoExtension = "suspended" }), isFalse, "ExtensionNotRunning", "Full-9 is locked until 2025-06-05T03:00:00Z, and no EtcdOperatorTask prolongs that: suspended"},
 		"held, and the task has ended":                  {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true }), task("Failed", time.Hour)), isFalse, "ExtensionNotRunning", "Full-9 is held"},
 		"held, two runs ago":                            {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true }, looked(-52*time.Hour)), task("InProgress", 96*time.Hour)), isUnknown, "FinalSnapshotDateNotKnown", "was held"},
 		"held, one run ago":                             {asleep(sleeps(func(f *druidv1alpha1.FinalSnapshot) { f.Held = true }, looked(-27*time.Hour)), task("InProgress", 96*time.Hour)), isTrue, "FinalSnapshotHeld", ""},
@@ -265,6 +266,40 @@ func TestANoticeOfAnOlderProgramIsReadByItsNames(t *testing.T) {
 		}), druidv1alpha1.ConditionHibernationBackupProtected)
 		if c == nil || c.Status != want {
 			t.Errorf("%s was kept: %+v, want %s", kept, c, want)
+		}
+	}
+}
+
+// Whatever else a run tells: what it holds is held until a run tells that it is released.
+func TestWhatRunsHoldIsKnownUntilOneHasReleasedIt(t *testing.T) {
+	tells := func(change func(*immutability.Notice), before ...func(*Observation)) *druidv1alpha1.HibernationStatus {
+		n := immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9}
+		change(&n)
+		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9}, append(before, func(o *Observation) {
+			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
+		})...)
+		return Hibernation(o)
+	}
+	held := func(n *immutability.Notice) { n.Held = true }
+	released := func(n *immutability.Notice) { n.Released = true }
+	left := func(o *Observation) { o.Etcd.Status.Hibernation.HoldsLeft = true }
+	final := func(o *Observation) { o.Etcd.Status.Hibernation.FinalSnapshot.Held = true }
+	none := func(o *Observation) { o.Etcd.Status.Hibernation.FinalSnapshot = nil }
+	for phrase, c := range map[string]struct {
+		got  *druidv1alpha1.HibernationStatus
+		want bool
+	}{
+		"nothing is held":                 {tells(func(*immutability.Notice) {}), false},
+		"it is held":                      {tells(held), true},
+		"it is held, without a final":     {tells(held, none), true},
+		"a run tells nothing of it":       {tells(func(*immutability.Notice) {}, left), true},
+		"it is released":                  {tells(released, left, final), false},
+		"it is released, without a final": {tells(released, left, none), false},
+		"it is released, and damaged":     {tells(func(n *immutability.Notice) { n.Released, n.Damaged = true, "a hole" }, left, final), false},
+	} {
+		if c.got.Holds() != c.want {
+			t.Errorf("%s: %+v, want that something is held: %t", phrase, c.got, c.want)
 		}
 	}
 }

@@ -26,6 +26,8 @@ type Observation struct {
 	// ExtensionPods are those of its Jobs.
 	Extension     *druidv1alpha1.EtcdOperatorTask
 	ExtensionPods []corev1.Pod
+	// NoExtension is why there is no such task, and none is made; empty: one is as soon as it is needed.
+	NoExtension string
 
 	// RolloutWaits is why no pod with a former template is replaced at the moment. Empty: one is, or
 	// there is none.

@@ -173,10 +173,18 @@ func (f Facts) unfit() (reason, why string, after time.Duration) {
 	return "", "", 0
 }
 
-// stop lets the members stop: the record is written first. A former one is not this hibernation's.
+// stop lets the members stop: the record is written first. A former one is not this hibernation's, but what it protects goes on
+// to be if there is nothing newer.
 func (f Facts) stop(s Step, final *druidv1alpha1.FinalSnapshot, without string) Step {
+	former := f.mine()
+	if final == nil && former != nil && former.FinalSnapshot != nil && former.AwakeSince != nil && former.NewFull == "" && !f.Unprotected {
+		s.Record, s.Extend = former, f.extends()
+		s.Reason, s.Message = druidv1alpha1.ReasonScalingToZero, fmt.Sprintf("the members stop: %s; what protects %s stays", without, former.FinalSnapshot.Name)
+		return s
+	}
 	r := &druidv1alpha1.HibernationStatus{EtcdUID: f.UID, Generation: f.Generation, FinalSnapshot: final}
-	if former := f.mine(); former != nil {
+	if former != nil {
+		r.HoldsLeft = former.Holds()
 		r.Applied = former.Applied.DeepCopy() // until what applies now is known to be good
 	}
 	if r.FinalSnapshot != nil {
@@ -314,9 +322,10 @@ func (f Facts) wake() Step {
 	return s
 }
 
-// releases: the final snapshot is held, also if locks are not asked for any more, and an extension can release it.
+// releases: something is held, also if locks are not asked for any more, and an extension can release it: a new full is where that
+// is.
 func (f Facts) releases(r *druidv1alpha1.HibernationStatus) bool {
-	return r.AwakeSince != nil && r.FinalSnapshot != nil && r.FinalSnapshot.Held && (f.extends() || f.reaches(r.FinalSnapshot))
+	return r.AwakeSince != nil && r.Holds() && f.Store != "" && !f.Kept && (r.FinalSnapshot == nil || f.reaches(r.FinalSnapshot))
 }
 
 func (f Facts) extends() bool { return f.Store != "" && f.Locks || f.Kept }

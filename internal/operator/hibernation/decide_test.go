@@ -344,6 +344,27 @@ func kept(f *Facts)     { f.Kept = true }
 func nowhere(f *Facts)  { f.Store = "" }
 func unproven(f *Facts) { f.Unprotected = true }
 
+func holds(r *druidv1alpha1.HibernationStatus) { r.HoldsLeft = true }
+
+// What an extension holds is released when the cluster is awake and a member has taken a full. The cluster may sleep again before.
+func TestWhatIsHeldIsRememberedUntilItIsReleased(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		seen Facts
+		want bool
+	}{
+		"nothing was held":                 {falling(taken(), recorded(awake), generation(7)), false},
+		"the former one was":               {falling(taken(), recorded(awake, isHeld), generation(7)), true},
+		"one before that was":              {falling(taken(), recorded(awake, holds), generation(7)), true},
+		"it was, and no proof is wanted":   {falling(recorded(isHeld), generation(7), func(f *Facts) { f.Skip = "somebody" }), true},
+		"it was, and a member took a full": {falling(taken(), recorded(awake, isHeld, func(r *druidv1alpha1.HibernationStatus) { r.NewFull = "Full-10" }), generation(7)), true},
+	} {
+		s := Decide(c.seen)
+		if s.Hold != "" || s.Record == nil || s.Record.HoldsLeft != c.want {
+			t.Errorf("%s: hold %q, record %+v; want that something is held: %t", phrase, s.Hold, s.Record, c.want)
+		}
+	}
+}
+
 func TestProtectionGoesOnUntilThereIsSomethingNewer(t *testing.T) {
 	for phrase, c := range map[string]struct {
 		seen   Facts
@@ -351,29 +372,36 @@ func TestProtectionGoesOnUntilThereIsSomethingNewer(t *testing.T) {
 		extend bool
 		record bool
 	}{
-		"asleep":                                    {falling(stopped, recorded()), "Hibernated", true, true},
-		"asleep, without locks":                     {falling(stopped, unlocked, recorded()), "Hibernated", false, true},
-		"asleep, and the store is another one":      {falling(stopped, recorded(elsewhere)), "StoreChanged", true, true},
-		"the same, of another that locks nothing":   {falling(stopped, unlocked, recorded(elsewhere)), "StoreChanged", false, true},
-		"the same, and the former is kept locked":   {falling(stopped, unlocked, recorded(elsewhere), kept), "StoreChanged", true, true},
-		"there is no store, and it is kept locked":  {falling(stopped, unlocked, recorded(), kept, nowhere), "StoreChanged", true, true},
-		"to wake up from volumes, and it is kept":   {falling(stopped, unlocked, wanted, recorded(elsewhere), kept), "WakingUp", true, true},
-		"to wake up":                                {falling(stopped, wanted, recorded()), "WakingUp", true, true},
-		"waking up":                                 {falling(wanted, recorded(awake)), "WakingUp", true, true},
-		"a new full is there":                       {falling(wanted, recorded(awake), newer), "", false, false},
-		"a new full is there, the former is held":   {falling(wanted, recorded(awake, isHeld), newer), "", true, true},
-		"it was released":                           {falling(wanted, recorded(awake), newer), "", false, false},
-		"it is held, and nothing is newer":          {falling(wanted, recorded(awake, isHeld)), "WakingUp", true, true},
-		"it is held, and no lock is asked for":      {falling(wanted, unlocked, recorded(awake, isHeld), newer), "", true, true},
-		"the same, and nothing is newer":            {falling(wanted, unlocked, recorded(awake, isHeld)), "WakingUp", false, true},
-		"the same, in another store":                {falling(wanted, unlocked, recorded(awake, isHeld, elsewhere), newer), "", false, false},
-		"waking up without a store, and it is kept": {falling(wanted, unlocked, recorded(awake, elsewhere), kept, nowhere), "WakingUp", true, true},
-		"the same, and that is given up":            {falling(wanted, unlocked, recorded(awake, elsewhere), kept, nowhere, unproven), "", false, false},
-		"waking up without a store, and not kept":   {falling(wanted, unlocked, recorded(awake), nowhere), "", false, false},
-		"to sleep again before it is released":      {falling(recorded(awake, isHeld), generation(7)), "TakingFinalSnapshot", true, true},
-		"awake":                                     {falling(wanted), "", false, false},
-		"awake, with the record of another Etcd":    {falling(wanted, recorded(func(r *druidv1alpha1.HibernationStatus) { r.EtcdUID = "other" })), "", false, false},
-		"to sleep again before a new full":          {falling(recorded(awake), generation(7)), "TakingFinalSnapshot", true, true},
+		"asleep":                                            {falling(stopped, recorded()), "Hibernated", true, true},
+		"asleep, without locks":                             {falling(stopped, unlocked, recorded()), "Hibernated", false, true},
+		"asleep, and the store is another one":              {falling(stopped, recorded(elsewhere)), "StoreChanged", true, true},
+		"the same, of another that locks nothing":           {falling(stopped, unlocked, recorded(elsewhere)), "StoreChanged", false, true},
+		"the same, and the former is kept locked":           {falling(stopped, unlocked, recorded(elsewhere), kept), "StoreChanged", true, true},
+		"there is no store, and it is kept locked":          {falling(stopped, unlocked, recorded(), kept, nowhere), "StoreChanged", true, true},
+		"to wake up from volumes, and it is kept":           {falling(stopped, unlocked, wanted, recorded(elsewhere), kept), "WakingUp", true, true},
+		"to wake up":                                        {falling(stopped, wanted, recorded()), "WakingUp", true, true},
+		"waking up":                                         {falling(wanted, recorded(awake)), "WakingUp", true, true},
+		"a new full is there":                               {falling(wanted, recorded(awake), newer), "", false, false},
+		"a new full is there, the former is held":           {falling(wanted, recorded(awake, isHeld), newer), "", true, true},
+		"it was released":                                   {falling(wanted, recorded(awake), newer), "", false, false},
+		"it is held, and nothing is newer":                  {falling(wanted, recorded(awake, isHeld)), "WakingUp", true, true},
+		"it is held, and no lock is asked for":              {falling(wanted, unlocked, recorded(awake, isHeld), newer), "", true, true},
+		"the same, and nothing is newer":                    {falling(wanted, unlocked, recorded(awake, isHeld)), "WakingUp", false, true},
+		"the same, in another store":                        {falling(wanted, unlocked, recorded(awake, isHeld, elsewhere), newer), "", false, false},
+		"waking up without a store, and it is kept":         {falling(wanted, unlocked, recorded(awake, elsewhere), kept, nowhere), "WakingUp", true, true},
+		"the same, and that is given up":                    {falling(wanted, unlocked, recorded(awake, elsewhere), kept, nowhere, unproven), "", false, false},
+		"waking up without a store, and not kept":           {falling(wanted, unlocked, recorded(awake), nowhere), "", false, false},
+		"to sleep again before it is released":              {falling(recorded(awake, isHeld), generation(7)), "TakingFinalSnapshot", true, true},
+		"to sleep again without a store, and it is kept":    {falling(unlocked, recorded(awake, elsewhere), kept, nowhere, generation(7)), "ScalingToZero", true, true},
+		"the same, and it sleeps":                           {falling(stopped, unlocked, recorded(awake, elsewhere), kept, nowhere), "HibernatedUnproven", true, true},
+		"the same, and that is given up again":              {falling(unlocked, recorded(awake, elsewhere), kept, nowhere, generation(7), unproven), "ScalingToZero", false, true},
+		"to sleep again without a proof":                    {falling(recorded(awake), generation(7), func(f *Facts) { f.Skip = "somebody" }), "ScalingToZero", true, true},
+		"a new full is there, the former is held elsewhere": {falling(wanted, unlocked, recorded(awake, elsewhere, isHeld), kept, newer), "", false, false},
+		"a new full is there, holds are left of before":     {falling(wanted, recorded(awake, holds), newer), "", true, true},
+		"the same, and it slept without a final":            {falling(wanted, func(f *Facts) { f.Record = record(nil, awake, holds) }, newer), "", true, true},
+		"awake":                                             {falling(wanted), "", false, false},
+		"awake, with the record of another Etcd":            {falling(wanted, recorded(func(r *druidv1alpha1.HibernationStatus) { r.EtcdUID = "other" })), "", false, false},
+		"to sleep again before a new full":                  {falling(recorded(awake), generation(7)), "TakingFinalSnapshot", true, true},
 	} {
 		s := Decide(c.seen)
 		if s.Reason != c.reason || s.Extend != c.extend || (s.Record != nil) != c.record {

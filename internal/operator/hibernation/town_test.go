@@ -186,7 +186,7 @@ func (w *town) takes(final bool, purpose string) *object {
 	if o := w.newest(); o != nil && final && o.final && o.purpose == purpose && o.revision == w.revision { // users are not seen
 		return o
 	}
-	o := &object{name: fmt.Sprintf("Full-%08d-%08d", len(w.bucket), w.revision), begun: w.now, final: final, purpose: purpose, revision: w.revision, users: w.users, until: w.lockedUntil(), held: w.holds}
+	o := &object{name: fmt.Sprintf("Full-%08d-%08d", len(w.bucket), w.revision), begun: w.now, final: final, purpose: purpose, revision: w.revision, users: w.users, until: w.lockedUntil(), held: w.holds && final}
 	w.bucket = append(w.bucket, o)
 	return o
 }
@@ -260,7 +260,7 @@ func (w *town) extend() {
 	}
 	newer := w.newer()
 	unknown := w.f.Record.FinalSnapshot.ProtectedUntil == nil
-	if soon := w.now.Add(time.Minute); (newer && final.held || unknown || w.now.Before(w.mute)) && soon.Before(w.run) {
+	if soon := w.now.Add(time.Minute); (newer && w.f.Record.Holds() || unknown || w.now.Before(w.mute)) && soon.Before(w.run) {
 		w.run = soon
 	}
 	if w.now.Before(w.run) {
@@ -275,7 +275,12 @@ func (w *town) extend() {
 		w.f.Record = h
 		return
 	}
-	final.held = final.held && !newer
+	if h.HoldsLeft = h.Holds(); newer { // whatever runs held
+		h.HoldsLeft = false
+		for _, o := range w.bucket {
+			o.held = false
+		}
+	}
 	if until := w.lockedUntil(); until.After(final.until) {
 		final.until = until
 	}
@@ -441,8 +446,11 @@ func (w *town) dismiss() {
 	switch o := w.recorded(); {
 	case !w.newer():
 		w.note("the task goes, and nothing is newer than %+v", o)
-	case w.slept != nil && w.slept.held:
-		w.note("the task goes, and %s is held for ever", w.slept.name)
+	}
+	for _, o := range w.bucket {
+		if o.held {
+			w.note("the task goes, and %s is held for ever", o.name)
+		}
 	}
 	w.extending = false
 }

@@ -45,6 +45,9 @@ func over(e *druidv1alpha1.Etcd) (state druidv1alpha1.TaskState, why string) {
 	return "", ""
 }
 
+// releaseAfter is when, after a cluster was told to wake up, what is held is released at the earliest; then every hour.
+const releaseAfter = 10 * time.Minute
+
 // otherwise is the schedule of an Etcd that has none that can be read, as of the sidecar.
 const otherwise = "0 0 * * *"
 
@@ -94,6 +97,9 @@ func lasts(e *druidv1alpha1.Etcd) time.Duration {
 
 func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	text := schedule(t, p.Etcd)
+	if releases(p.Etcd) { // soon, and not when the next backup is due: the cluster may sleep by then
+		text = fmt.Sprintf("%d * * * *", p.Etcd.Status.Hibernation.AwakeSince.Add(releaseAfter).UTC().Minute())
+	}
 	when, err := task.ParseSchedule(text)
 	if err != nil {
 		return nil, err
@@ -130,5 +136,5 @@ func given(e *druidv1alpha1.Etcd) time.Duration {
 // releases: members have made a new backup, and what was held for the time of sleep is to be released.
 func releases(e *druidv1alpha1.Etcd) bool {
 	h := e.Status.Hibernation
-	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.NewFull != "" && h.FinalSnapshot != nil && h.FinalSnapshot.Held
+	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.NewFull != "" && h.Holds()
 }

@@ -25,12 +25,23 @@ func TestHoldsAreReleasedAfterWakingUp(t *testing.T) {
 		"asleep again":             {0, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Held: true}, AwakeSince: &woke, NewFull: "Full-2"}, false},
 		"awake, and it was locked": {3, &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{}, AwakeSince: &woke, NewFull: "Full-2"}, false},
 		"awake, without a final":   {3, &druidv1alpha1.HibernationStatus{AwakeSince: &woke, NewFull: "Full-2"}, false},
+		"awake, holds of before":   {3, &druidv1alpha1.HibernationStatus{AwakeSince: &woke, NewFull: "Full-2", HoldsLeft: true}, true},
 		"never asleep":             {3, nil, false},
 	} {
 		e := &druidv1alpha1.Etcd{}
 		e.Spec.Replicas, e.Status.Hibernation = c.replicas, c.status
 		if got := releases(e); got != c.want {
 			t.Errorf("%s: %t, want %t", phrase, got, c.want)
+		}
+		e.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Provider: new(druidv1alpha1.StorageProvider("gcp")), Prefix: "p"}
+		e.Spec.Backup.FullSnapshotSchedule = new("0 3 * * *")
+		job, err := cronJob(&task.Task{}, task.Place{Etcd: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// At 00:01:40, and what is held is released ten minutes later at the earliest.
+		if want := map[bool]string{true: "11 * * * *", false: "0 3 * * *"}[c.want]; job.Spec.Schedule != want {
+			t.Errorf("%s: it runs at %s, want %s", phrase, job.Spec.Schedule, want)
 		}
 	}
 }
