@@ -39,6 +39,7 @@ var all = []journey{
 	{"scale", false, scale},
 	{"eviction", false, eviction},
 	{"tls", false, switchTLS},
+	{"troubles", false, troubles},
 	{"full-volume", true, fullVolume},
 	{"readonly-volume", true, readOnlyVolume},
 	{"copy", false, copyBackups},
