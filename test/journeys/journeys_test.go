@@ -44,6 +44,7 @@ var all = []journey{
 	{"readonly-volume", true, readOnlyVolume},
 	{"copy", false, copyBackups},
 	{"immutability", false, immutability},
+	{"moving-in", false, moveIn},
 	{"upgrade", false, upgrade},
 	{"uninstall", false, uninstall}, // the last: what an operator watched is known when it ended
 }
