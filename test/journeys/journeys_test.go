@@ -43,6 +43,7 @@ var all = []journey{
 	{"full-volume", true, fullVolume},
 	{"readonly-volume", true, readOnlyVolume},
 	{"copy", false, copyBackups},
+	{"examples", false, examples},
 	{"immutability", false, immutability},
 	{"moving-in", false, moveIn},
 	{"upgrade", false, upgrade},
