@@ -76,7 +76,11 @@ func (s *sidecar) initializer() {
 		r := restoration{Store: s.Store.Open, Config: s.Config, Metrics: s.metrics, Log: s.Log}
 		o.Restore = r.run
 		o.Backup = func(ctx context.Context, own datadir.Inspection) (initialize.Backup, error) {
-			return s.bucket(ctx, dir, own)
+			b, err := s.bucket(ctx, dir, own)
+			if err != nil {
+				b = initialize.Backup{State: initialize.BackupUnreachable, Why: err.Error(), Reason: backup.Reason(err)}
+			}
+			return b, nil
 		}
 	}
 	s.machine = initialize.New(o)

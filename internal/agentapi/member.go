@@ -90,7 +90,7 @@ type Member struct {
 
 	// Snapshots are absent unless this sidecar writes the backups and knows the bucket.
 	Snapshots *Snapshots `json:"snapshots,omitempty"`
-	// BackupFailure is why nothing is uploaded; absent after a success.
+	// BackupFailure is why nothing is uploaded, or why a member that waits for the store cannot read it; absent after a success.
 	BackupFailure       *BackupFailure   `json:"backupFailure,omitempty"`
 	LastRestoration     *Restored        `json:"lastRestoration,omitempty"`
 	LastDefragmentation *Defragmentation `json:"lastDefragmentation,omitempty"`
@@ -213,7 +213,7 @@ type Uploaded struct {
 	Taken bool `json:"taken,omitempty"`
 }
 
-// BackupFailure is why the backup leader uploads nothing.
+// BackupFailure is why the backup leader uploads nothing, or another member cannot read the bucket before its etcd may start.
 type BackupFailure struct {
 	Since   time.Time    `json:"since"` // the first since the last success
 	Reason  BackupReason `json:"reason"`

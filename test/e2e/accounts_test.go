@@ -31,7 +31,7 @@ type account struct {
 	remove  func(context.Context) error // with all that is in it
 }
 
-// The steps of a run. Members are processes here, so there is nothing to deploy.
+// The steps of a run. Members are processes here, so deploy and undeploy do nothing.
 var accountSteps = []string{"setup", "deploy", "test", "undeploy", "cleanup"}
 
 // accounts are by the names of PROVIDERS: the variables they need, and how they are made of those.

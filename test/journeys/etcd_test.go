@@ -72,11 +72,16 @@ func (s *site) open(t *testing.T, namespace string, spec map[string]any) *shop {
 func (s *site) found(t *testing.T, namespace string, spec map[string]any) *shop {
 	t.Helper()
 	p := &shop{site: s, namespace: namespace}
+	p.make(t, spec)
+	return p
+}
+
+func (p *shop) make(t *testing.T, spec map[string]any) {
+	t.Helper()
 	p.apply(t, map[string]any{
 		"apiVersion": druidv1alpha1.GroupVersion().String(), "kind": druidv1alpha1.KindEtcd,
-		"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": spec,
+		"metadata": map[string]any{"name": name, "namespace": p.namespace}, "spec": spec,
 	})
-	return p
 }
 
 // opens waits until the Etcd is whole.

@@ -39,10 +39,13 @@ var all = []journey{
 	{"scale", false, scale},
 	{"eviction", false, eviction},
 	{"tls", false, switchTLS},
+	{"troubles", false, troubles},
 	{"full-volume", true, fullVolume},
 	{"readonly-volume", true, readOnlyVolume},
 	{"copy", false, copyBackups},
+	{"examples", false, examples},
 	{"immutability", false, immutability},
+	{"moving-in", false, moveIn},
 	{"upgrade", false, upgrade},
 	{"uninstall", false, uninstall}, // the last: what an operator watched is known when it ended
 }

@@ -92,19 +92,8 @@ func scale(t *testing.T, s *site) {
 	p.write(t, p.client)
 	members := func(want ...string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			list, err := p.client.MemberList(ctx)
-			if err != nil {
+			if err := p.votes(p.client, want...)(ctx); err != nil {
 				return err
-			}
-			var got []string
-			for _, m := range list.Members {
-				if m.IsLearner {
-					return fmt.Errorf("%s has no vote yet", m.Name)
-				}
-				got = append(got, m.Name)
-			}
-			if slices.Sort(got); !slices.Equal(got, want) {
-				return fmt.Errorf("the members are %q, want %q", got, want)
 			}
 			return p.whole(ctx)
 		}

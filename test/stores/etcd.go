@@ -23,6 +23,7 @@ type EtcdOptions struct {
 	Members int    // 0 is 1
 	Dir     string // member i keeps its data in Dir/Name(i); empty: a temporary directory, removed by Close
 	DataDir string // the data directory itself, for one member that boots existing data
+	Host    string // IP address that members listen on; empty: 127.0.0.1
 	Name    string // of the members, a number is appended if there are several; empty: default
 	TLS     bool   // clients must show a certificate of the CA
 
@@ -134,7 +135,7 @@ func (e *Etcd) issue() error {
 	if err := os.WriteFile(e.CAFile, e.ca.PEM, 0o600); err != nil {
 		return err
 	}
-	if err := e.ca.IssueFiles(e.temp, "etcd.crt", "etcd.key", "127.0.0.1", "localhost"); err != nil {
+	if err := e.ca.IssueFiles(e.temp, "etcd.crt", "etcd.key", cmp.Or(e.opts.Host, "127.0.0.1"), "127.0.0.1", "localhost"); err != nil {
 		return err
 	}
 	pair, err := tls.LoadX509KeyPair(e.CertFile, e.KeyFile)
@@ -148,7 +149,7 @@ func (e *Etcd) issue() error {
 
 // layOut decides names, ports and flags.
 func (e *Etcd) layOut() error {
-	addrs, err := process.FreePorts("127.0.0.1", 2*e.opts.Members)
+	addrs, err := process.FreePorts(cmp.Or(e.opts.Host, "127.0.0.1"), 2*e.opts.Members)
 	if err != nil {
 		return err
 	}

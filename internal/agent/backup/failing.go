@@ -53,11 +53,11 @@ func (f *failing) tell() *agentapi.BackupFailure {
 	if f.err == nil {
 		return nil
 	}
-	return &agentapi.BackupFailure{Since: f.at.UTC(), Reason: backupReason(f.err), Message: f.told}
+	return &agentapi.BackupFailure{Since: f.at.UTC(), Reason: Reason(f.err), Message: f.told}
 }
 
-// backupReason puts any error into one of the operator's words.
-func backupReason(err error) agentapi.BackupReason {
+// Reason puts any error into one of the operator's words.
+func Reason(err error) agentapi.BackupReason {
 	for _, known := range []struct {
 		err    error
 		reason agentapi.BackupReason

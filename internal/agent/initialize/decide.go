@@ -205,8 +205,8 @@ func decideSoleWithout(f Facts) Decision {
 	return Decision{Action: BootstrapSole, Rule: "6.7", Reason: agentapi.NewSingleNodeClusterCreated, Message: "there are no data, and " + bucket}
 }
 
-// waitForStore is what a bucket that does not answer leads to: it is never taken for empty.
+// waitForStore is what a bucket that cannot be read leads to: it is never taken for empty.
 func waitForStore(rule string, f Facts, what string) Decision {
 	return Decision{Action: Wait, Rule: rule, Reason: agentapi.WaitingForStore,
-		Message: fmt.Sprintf("the bucket does not answer, so %s: %s; check the store and its credentials", what, f.Backup.Why)}
+		Message: fmt.Sprintf("the bucket cannot be read, so %s: %s; check the store and its credentials", what, f.Backup.Why)}
 }

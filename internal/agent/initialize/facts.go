@@ -78,6 +78,8 @@ type Backup struct {
 	Broken   string            // of Exists: why the newest state cannot be restored; empty: it can
 	Relation Relation          // of Exists
 	Why      string            // of Unreachable: the error; of RelationOther: which histories
+
+	Reason agentapi.BackupReason // of Unreachable: what kind of error; empty: it does not answer
 }
 
 // condition is what another wanted member has, as far as it answered.

@@ -58,7 +58,8 @@ type Options struct {
 
 // Machine initializes one member. Its methods may be called concurrently; Run once.
 type Machine struct {
-	o Options
+	o      Options
+	blames bool // the store, on the board; Run's alone
 
 	mu      sync.Mutex
 	state   agentapi.InitState

@@ -120,6 +120,37 @@ func TestWaitingIsProgressAndSaysForWhat(t *testing.T) {
 	}
 }
 
+func TestWhyTheBucketCannotBeReadIsTold(t *testing.T) {
+	r := newRig(t, 1)
+	refused := errors.New("HTTP 403")
+	r.backup = func() (Backup, error) { return Backup{}, refused }
+	var told []string
+	r.paused = func(n int) {
+		r.mu.Unlock()
+		f := r.o.Board.Get().BackupFailure
+		told = append(told, fmt.Sprintf("%s %s, the first: %t", f.Reason, f.Message, n == 1 || f.Since.Before(r.now())))
+		r.mu.Lock()
+		switch n {
+		case 1: // as the sidecar knows the errors of stores
+			r.backup = func() (Backup, error) {
+				return Backup{State: BackupUnreachable, Why: refused.Error(), Reason: agentapi.StoreAccessDenied}, nil
+			}
+		case 3:
+			r.backup = nil
+		}
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+		t.Fatalf("the state is %s", got)
+	}
+	want := []string{"StoreNotReachable HTTP 403, the first: true", "StoreAccessDenied HTTP 403, the first: true", "StoreAccessDenied HTTP 403, the first: true"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("while it waits (-want +got):\n%s", diff)
+	}
+	if f := r.o.Board.Get().BackupFailure; f != nil {
+		t.Errorf("in the end it says %+v", f)
+	}
+}
+
 func TestDataThatArePutBackEndARefusal(t *testing.T) {
 	r := newRig(t, 1, has(datadir.Invalid, 5))
 	r.paused = func(n int) {

@@ -1,6 +1,7 @@
 package initialize
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -103,6 +104,28 @@ func (a *attempt) wait(ctx context.Context, d Decision, most time.Duration) erro
 	pause := min(a.pause, most)
 	a.pause = min(time.Duration(float64(a.pause)*pauseGrowth), personPause)
 	return a.o.Pause(ctx, pause)
+}
+
+// tellStore publishes why the bucket cannot be read, and since when, as long as the member waits for that. What the backup
+// leader published is its own.
+func (a *attempt) tellStore(d Decision) {
+	waits := d.Reason == agentapi.WaitingForStore
+	if d.Action == AskBackup || !waits && !a.blames { // what was is so until the bucket answers
+		return
+	}
+	now, before := a.o.Now().UTC(), a.blames
+	a.o.Board.Update(func(m *agentapi.Member) {
+		if !waits {
+			m.BackupFailure = nil
+			return
+		}
+		f := agentapi.BackupFailure{Since: now, Reason: cmp.Or(a.backup.Reason, agentapi.StoreNotReachable), Message: a.backup.Why}
+		if before && m.BackupFailure != nil {
+			f.Since = m.BackupFailure.Since
+		}
+		m.BackupFailure = &f
+	})
+	a.blames = waits
 }
 
 // noteVolume keeps the record of wrong volumes.

@@ -18,6 +18,7 @@ import (
 // and after each of them a look leads to the same end. The outcome is nil until etcd may be
 // started.
 func (a *attempt) do(ctx context.Context, f Facts, d Decision) (*outcome, error) {
+	a.tellStore(d)
 	switch d.Action {
 	case Wait:
 		if d.Reason == agentapi.WaitingForStore {

@@ -36,6 +36,7 @@ func connect(ctx context.Context, o Options) (*awss3.Client, *http.Client, error
 		Region:       region,
 		UsePathStyle: o.PathStyle,
 		Credentials:  creds,
+		HTTPSignerV4: &signer{},
 		HTTPClient:   httpClient,
 		Retryer:      newRetryer(o.Attempts),
 		// The values of checksums are computed here, see checksum.go; this makes the SDK
