@@ -113,6 +113,8 @@ func immutability(t *testing.T, s *site) {
 	})
 	t.Logf("the locks would have ended %s, and end %s", before.ProtectedUntil.Format(time.RFC3339), after.ProtectedUntil.Format(time.RFC3339))
 
+	fleet := s.fleet(t)
+	timed, ends := s.sleepForMinutes(t, fleet) // they pass meanwhile
 	p.patch(t, `{replicas: 3}`)
 	s.await(t, "it is awake, and a new full is in the bucket", p.awake)
 	s.await(t, "the extension has gone", func(ctx context.Context) error {
@@ -130,7 +132,7 @@ func immutability(t *testing.T, s *site) {
 	p.backToDeletable(t, store)
 	p.holds(t, p.client)
 
-	s.sleepPastThePeriod(t)
+	s.sleepPastThePeriod(t, fleet, timed, ends)
 }
 
 // roles makes Secrets of identities that may do what the documented policies allow, each named after its role.

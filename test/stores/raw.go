@@ -49,3 +49,9 @@ type Weakener interface {
 	// Weaken asks for the weaker mode and for a later end, so that it is not for being shorter that it is refused.
 	Weaken(ctx context.Context, v RawVersion) error
 }
+
+// Settler is a Raw of a store where who may lift a lock can have it be final and end sooner.
+type Settler interface {
+	// Settle has the lock of a version that can be lifted become one that nobody can lift, and end then.
+	Settle(ctx context.Context, v RawVersion, until time.Time) error
+}

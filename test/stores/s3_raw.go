@@ -39,12 +39,16 @@ func (r *s3Raw) Delete(ctx context.Context, v RawVersion) error {
 
 // Shorten asks for the weaker mode besides, and to be let past it.
 func (r *s3Raw) Shorten(ctx context.Context, v RawVersion) error {
-	return r.relock(ctx, v, time.Minute)
+	return r.relock(ctx, v, types.ObjectLockRetentionModeGovernance, time.Now().Add(time.Minute))
 }
 
 // Weaken locks for longer than any bucket of a day does.
 func (r *s3Raw) Weaken(ctx context.Context, v RawVersion) error {
-	return r.relock(ctx, v, 48*time.Hour)
+	return r.relock(ctx, v, types.ObjectLockRetentionModeGovernance, time.Now().Add(48*time.Hour))
+}
+
+func (r *s3Raw) Settle(ctx context.Context, v RawVersion, until time.Time) error {
+	return r.relock(ctx, v, types.ObjectLockRetentionModeCompliance, until)
 }
 
 // Prolong asks for the mode first: another one may be refused for being another.
@@ -64,10 +68,10 @@ func (r *s3Raw) PutLocked(ctx context.Context, key string, body []byte, until ti
 	return err
 }
 
-func (r *s3Raw) relock(ctx context.Context, v RawVersion, d time.Duration) error {
+// relock asks to be let past the lock that there is.
+func (r *s3Raw) relock(ctx context.Context, v RawVersion, mode types.ObjectLockRetentionMode, until time.Time) error {
 	_, err := r.client.PutObjectRetention(ctx, &s3.PutObjectRetentionInput{Bucket: &r.bucket, Key: &v.Key, VersionId: named(v.ID),
-		BypassGovernanceRetention: aws.Bool(true),
-		Retention:                 &types.ObjectLockRetention{Mode: types.ObjectLockRetentionModeGovernance, RetainUntilDate: aws.Time(time.Now().Add(d))}})
+		BypassGovernanceRetention: aws.Bool(true), Retention: &types.ObjectLockRetention{Mode: mode, RetainUntilDate: &until}})
 	return err
 }
 
