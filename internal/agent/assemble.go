@@ -181,6 +181,7 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 		Owner: c.Owner, OwnerNote: "the sidecar of " + s.Member, TakeOver: c.Snapshotter.TakeOver,
 		Retry:  snapshotter.Backoff{Max: c.Backoff.ThresholdTime.D(), Multiply: c.Backoff.Multiplier},
 		Writer: s.Writer, Metrics: snapshotter.NewMetrics(s.registry), FullFirst: s.followed.fullFirst,
+		Ending: func(ctx context.Context) bool { return s.refusal.tell(ctx).Left() > 0 },
 	}
 	if snapshots.DeltaPeriod < time.Second {
 		snapshots.DeltaPeriod = 0 // as the original: below a second means no deltas

@@ -32,6 +32,9 @@ func (n *session) takeFulls(ctx context.Context) error {
 			stop()
 			return ctx.Err()
 		case <-scheduled:
+			if err := n.rests(ctx); err != nil {
+				return err
+			}
 			why = "it is scheduled"
 		case <-n.asked:
 			n.mu.Lock()
@@ -60,6 +63,29 @@ func (n *session) takeFulls(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// restPace is how often is asked whether a planned stop is still near.
+const restPace = time.Second
+
+// rests waits as long as the newest full is the last one before a planned stop.
+func (n *session) rests(ctx context.Context) error {
+	final := func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.lastFull != nil && n.lastFull.Key.Name.Final
+	}
+	for told := false; n.cfg.Ending != nil && final() && n.cfg.Ending(ctx); told = true {
+		if !told {
+			n.log.Info("a full snapshot is due by the schedule, and waits: members are about to stop, and the newest one is the final one")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(restPace):
+		}
+	}
+	return nil
 }
 
 // asked is which full is asked for.

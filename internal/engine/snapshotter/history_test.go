@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -368,6 +369,44 @@ func TestAFullIsNamedAfterTheOneBeforeWhateverTheClockSays(t *testing.T) {
 	if next.Key.Name.Final || next.Key.Name.Created <= final.Key.Name.Created {
 		t.Errorf("%s comes after %s", next.Key.Name, final.Key.Name)
 	}
+}
+
+// Between the final full and the end of the members one that is due by the schedule would pass for somebody else's.
+func TestNoScheduledFullFollowsTheFinalOneBeforeAPlannedStop(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(3)
+	schedule, err := ParseSchedule("@every 1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ending atomic.Bool
+	ending.Store(true)
+	asked := make(chan struct{}, 100)
+	cfg := config(e, s)
+	cfg.Schedule = schedule
+	cfg.Ending = func(context.Context) bool {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return ending.Load()
+	}
+	r := start(t, cfg)
+	final := r.full(true)
+	for range 3 {
+		select {
+		case <-asked:
+		case <-time.After(patience):
+			t.Fatal("nobody asks whether a planned stop is near")
+		}
+	}
+	if newest := r.Standing().LastFull; newest == nil || newest.Key != final.Key {
+		t.Errorf("the newest full is %+v, and the final one %s", newest, final.Key.Name)
+	}
+	ending.Store(false)
+	r.delivered(func(full *Taken) bool { return full != nil && !full.Key.Name.Final })
+	r.stop()
 }
 
 // While the cluster slept somebody put a full into the bucket that passes for one of its own and is newer than the final one.
