@@ -209,12 +209,18 @@ const storeSecret = "etcd-backup"
 // bucket makes a bucket and the Secret for it in a namespace, and returns the specification of a store in it.
 func (s *site) bucket(t *testing.T, namespace, name, prefix string) map[string]any {
 	t.Helper()
-	if err := s.minio.CreateBucket(t.Context(), name, stores.Compliance, 1); err != nil {
+	return s.bucketOn(t, s.minio, namespace, name, prefix)
+}
+
+// bucketOn makes them on another server.
+func (s *site) bucketOn(t *testing.T, m *stores.MinIO, namespace, name, prefix string) map[string]any {
+	t.Helper()
+	if err := m.CreateBucket(t.Context(), name, stores.Compliance, 1); err != nil {
 		t.Fatal(err)
 	}
-	s.apply(t, secret(namespace, storeSecret, s.credentials(name)))
+	s.apply(t, secret(namespace, storeSecret, sites.S3Way(&m.S3, name, m.Endpoint, m.Root).Files))
 	return map[string]any{
-		"provider": "aws", "container": name, "prefix": prefix, "endpointOverride": s.minio.Endpoint,
+		"provider": "aws", "container": name, "prefix": prefix, "endpointOverride": m.Endpoint,
 		"secretRef": map[string]any{"name": storeSecret},
 	}
 }

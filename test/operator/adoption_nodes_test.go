@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,20 +80,108 @@ func standIn(t *testing.T, set *unstructured.Unstructured) {
 	etcd, sidecar := containers[0].(map[string]any), containers[1].(map[string]any)
 	var all []string
 	for i := range 3 {
-		all = append(all, fmt.Sprintf("main-%[1]d=http://main-%[1]d.main-peer.shop.svc:2380", i))
+		all = append(all, fmt.Sprintf("main-%[1]d=https://main-%[1]d.main-peer.shop.svc:2380", i))
 	}
 	etcd["image"], etcd["command"] = standInImage, []any{"/etcd"}
 	etcd["args"] = []any{
 		"--name=$(POD_NAME)", "--data-dir=/var/etcd/data/new.etcd", "--initial-cluster-token=etcd-cluster", "--initial-cluster=" + strings.Join(all, ","),
-		"--listen-peer-urls=http://0.0.0.0:2380", "--listen-client-urls=http://0.0.0.0:2379",
-		"--initial-advertise-peer-urls=http://$(POD_NAME).main-peer.shop.svc:2380", "--advertise-client-urls=http://$(POD_NAME).main-peer.shop.svc:2379",
+		"--listen-peer-urls=https://0.0.0.0:2380", "--listen-client-urls=https://0.0.0.0:2379", "--listen-metrics-urls=http://0.0.0.0:2381",
+		"--initial-advertise-peer-urls=https://$(POD_NAME).main-peer.shop.svc:2380", "--advertise-client-urls=https://$(POD_NAME).main-peer.shop.svc:2379",
+		"--client-cert-auth", "--trusted-ca-file=/var/etcd/ssl/ca/ca.crt", "--cert-file=/var/etcd/ssl/server/tls.crt", "--key-file=/var/etcd/ssl/server/tls.key",
+		"--peer-client-cert-auth", "--peer-trusted-ca-file=/var/etcd/ssl/peer/ca/ca.crt", "--peer-cert-file=/var/etcd/ssl/peer/server/tls.crt", "--peer-key-file=/var/etcd/ssl/peer/server/tls.key",
 	}
 	etcd["env"] = []any{map[string]any{"name": "POD_NAME", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.name"}}}}
-	etcd["readinessProbe"] = map[string]any{"httpGet": map[string]any{"path": "/health", "port": int64(2379)}, "periodSeconds": int64(2)}
+	etcd["readinessProbe"] = map[string]any{"httpGet": map[string]any{"path": "/health", "port": int64(2381)}, "periodSeconds": int64(2)}
 	sidecar["image"] = "registry.local/pause:" + stores.PauseVersion
 	delete(sidecar, "args")
-	set.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["containers"] = containers
+	pod := set.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	sidecar["volumeMounts"] = sidecar["volumeMounts"].([]any)[:2] // without a store it has no credentials
+	volumes := pod["volumes"].([]any)[:1]
+	for name, of := range certificatesOfTheOriginal {
+		etcd["volumeMounts"] = append(etcd["volumeMounts"].([]any), map[string]any{"name": name, "mountPath": of.path})
+		volumes = append(volumes, map[string]any{"name": name, "secret": map[string]any{"secretName": of.secret, "defaultMode": int64(0o440)}})
+	}
+	pod["containers"], pod["volumes"] = containers, volumes
 }
+
+// certificatesOfTheOriginal are the volumes of its pods that have some.
+var certificatesOfTheOriginal = map[string]struct{ path, secret string }{
+	"etcd-ca":              {"/var/etcd/ssl/ca", "ca"},
+	"etcd-server-tls":      {"/var/etcd/ssl/server", "server"},
+	"etcd-client-tls":      {"/var/etcd/ssl/client", "client"},
+	"etcd-peer-ca":         {"/var/etcd/ssl/peer/ca", "peer-ca"},
+	"etcd-peer-server-tls": {"/var/etcd/ssl/peer/server", "peer-server"},
+}
+
+// certifyOriginal makes the Secrets of the original's cluster, one authority for clients and one for members, and returns how
+// a client shows itself.
+func (s *site) certifyOriginal(t *testing.T) *tls.Config {
+	t.Helper()
+	ca, err := stores.NewCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(by *stores.CA, hosts ...string) map[string][]byte {
+		cert, key, err := by.Issue(hosts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
+	}
+	peers, err := stores.NewCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Members look the names up by which they are called, so each is named.
+	members := []string{"main-0.main-peer.shop.svc", "main-1.main-peer.shop.svc", "main-2.main-peer.shop.svc"}
+	hosts := append([]string{"main-local", "main-client", "main-client.shop", "main-client.shop.svc"}, members...)
+	all := map[string]map[string][]byte{
+		"ca": {"ca.crt": ca.PEM}, "server": issue(ca, hosts...), "client": issue(ca, "client"),
+		"peer-ca": {"ca.crt": peers.PEM}, "peer-server": issue(peers, members...),
+	}
+	for name, data := range all {
+		o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+		if _, err := s.Client.CoreV1().Secrets("shop").Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair, err := tls.X509KeyPair(all["client"][corev1.TLSCertKey], all["client"][corev1.TLSPrivateKeyKey])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := ca.ClientTLS()
+	c.Certificates = []tls.Certificate{pair}
+	return c
+}
+
+// dial finds what is asked for by the names that pods have for it, as the certificates have.
+func (s *site) dial(ctx context.Context, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	var ip string
+	if pod, is := strings.CutSuffix(host, ".main-peer.shop.svc"); is {
+		p, err := s.Client.CoreV1().Pods("shop").Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		ip = p.Status.PodIP
+	} else {
+		o, err := s.Client.CoreV1().Services("shop").Get(ctx, host, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		ip = o.Spec.ClusterIP
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(ip, port))
+}
+
+// withTLS has what the original writes be as it is with TLS between members and of clients.
+var withTLS = strings.NewReplacer("http://", "https://", `tls-enabled: "false"`, `tls-enabled: "true"`,
+	"    next-cluster-version-compatible: true", `    client-transport-security: {cert-file: /var/etcd/ssl/server/tls.crt, key-file: /var/etcd/ssl/server/tls.key, client-cert-auth: true, trusted-ca-file: /var/etcd/ssl/ca/ca.crt, auto-tls: false}
+    peer-transport-security: {cert-file: /var/etcd/ssl/peer/server/tls.crt, key-file: /var/etcd/ssl/peer/server/tls.key, client-cert-auth: true, trusted-ca-file: /var/etcd/ssl/peer/ca/ca.crt, auto-tls: false}
+    next-cluster-version-compatible: true`)
 
 // layOutStandIn makes the objects of the original without backups, and waits until its members run.
 func (s *site) layOutStandIn(t *testing.T) {
@@ -100,7 +190,14 @@ func (s *site) layOutStandIn(t *testing.T) {
 apiVersion: druid.gardener.cloud/v1alpha1
 kind: Etcd
 metadata: {name: main, namespace: shop, finalizers: [druid.gardener.cloud/etcd-druid]}
-spec: {labels: {}, replicas: 3, storageCapacity: 1Gi, etcd: {}, backup: {}}
+spec:
+  labels: {}
+  replicas: 3
+  storageCapacity: 1Gi
+  etcd:
+    clientUrlTls: {tlsCASecretRef: {name: ca}, serverTLSSecretRef: {name: server}, clientTLSSecretRef: {name: client}}
+    peerUrlTls: {tlsCASecretRef: {name: peer-ca}, serverTLSSecretRef: {name: peer-server}}
+  backup: {}
 `, nil)
 	set(e.Object, map[string]any{"observedGeneration": e.GetGeneration()}, "status")
 	if _, err := s.objects.Resource(resources["Etcd"]).Namespace("shop").UpdateStatus(t.Context(), e, metav1.UpdateOptions{FieldManager: "etcd-druid"}); err != nil {
@@ -112,7 +209,7 @@ spec: {labels: {}, replicas: 3, storageCapacity: 1Gi, etcd: {}, backup: {}}
 	}
 	owner := metav1.NewControllerRef(e, e.GroupVersionKind())
 	withPorts := strings.NewReplacer("CLIENTPORT", "2379", "SIDECARPORT", "8080", "16Gi", "1Gi").Replace(string(text))
-	for _, one := range strings.Split(withPorts, "\n---\n") {
+	for _, one := range strings.Split(withTLS.Replace(withPorts), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(one), &object.Object); err != nil {
 			t.Fatal(err)
@@ -122,12 +219,6 @@ spec: {labels: {}, replicas: 3, storageCapacity: 1Gi, etcd: {}, backup: {}}
 		}
 		if object.GetKind() == "StatefulSet" {
 			standIn(t, object)
-			volumes, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "volumes")
-			set(object.Object, volumes[:1], "spec", "template", "spec", "volumes")
-			containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
-			mounts := containers[1].(map[string]any)["volumeMounts"].([]any)
-			containers[1].(map[string]any)["volumeMounts"] = mounts[:2]
-			set(object.Object, containers, "spec", "template", "spec", "containers")
 		}
 		made, err := yaml.Marshal(object.Object)
 		if err != nil {
@@ -153,12 +244,8 @@ func memberIDs(ctx context.Context, s *site, c *clientv3.Client) (ids, versions 
 		return nil, nil, err
 	}
 	for _, m := range list.Members {
-		ids = append(ids, fmt.Sprintf("%016x %s learner=%t", m.ID, m.Name, m.IsLearner))
-		pod, err := s.Client.CoreV1().Pods("shop").Get(ctx, m.Name, metav1.GetOptions{})
-		if err != nil {
-			return nil, nil, err
-		}
-		st, err := c.Status(ctx, "http://"+net.JoinHostPort(pod.Status.PodIP, "2379"))
+		ids = append(ids, fmt.Sprintf("%016x %s %s learner=%t", m.ID, m.Name, m.PeerURLs[0], m.IsLearner))
+		st, err := c.Status(ctx, "https://"+m.Name+".main-peer.shop.svc:2379")
 		if err != nil {
 			return nil, nil, err
 		}
@@ -169,8 +256,8 @@ func memberIDs(ctx context.Context, s *site, c *clientv3.Client) (ids, versions 
 	return ids, versions, nil
 }
 
-// Pods of the original on real nodes are replaced one after the other while clients write: the members,
-// their data and what was acknowledged stay.
+// Pods of the original on real nodes, with TLS between members and of clients, are replaced one after the other while clients
+// write: the members, their data and what was acknowledged stay.
 func TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite(t *testing.T) {
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Nodes: 3, Sync: 5 * time.Second, Images: packed(t), Progress: t.Output()})
 	define(t, c)
@@ -181,13 +268,10 @@ func TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite(t *testing.T) {
 	s := &site{c, objects, buildProgram(t)}
 	s.grant(t)
 	s.namespace(t, "shop")
+	secure := s.certifyOriginal(t)
 	s.layOutStandIn(t)
 
-	service, err := s.Client.CoreV1().Services("shop").Get(t.Context(), "main-client", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(service.Spec.ClusterIP, "2379")}, DialTimeout: 5 * time.Second, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second})
+	etcd, err := clientv3.New(clientv3.Config{TLS: secure, Endpoints: []string{"https://main-client:2379"}, DialOptions: []grpc.DialOption{grpc.WithContextDialer(s.dial)}, DialTimeout: 5 * time.Second, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +282,11 @@ func TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite(t *testing.T) {
 	}
 	if want := []string{"3.5", "3.5", "3.5"}; !slices.Equal(versions, want) {
 		t.Fatalf("the members run %q, want %q", versions, want)
+	}
+	for _, m := range ids {
+		if !strings.Contains(m, " https://main-") {
+			t.Fatalf("a member of the original is %q, want it to be reached by TLS", m)
+		}
 	}
 	var w writers.Writers
 	w.Start(t.Context(), etcd)

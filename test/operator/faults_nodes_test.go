@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"druid.internal/druid/test/cluster"
@@ -21,8 +22,8 @@ import (
 // stallAtMost is some elections of a busy machine. A restart with less than a majority takes as long as a pod.
 const stallAtMost = 30 * time.Second
 
-// On real nodes a rollout and the way from three members to one are made by operators that all die after
-// their first step: whatever clients were told is there, and no two pods are away at once.
+// On real nodes a rollout, the way from three members to one and a deletion are made by operators that all die after
+// their first step: whatever clients were told is there, in the end on the volume alone, and no two pods are away at once.
 func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t *testing.T) {
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Nodes: 3, Sync: 5 * time.Second, Images: []string{memberTar(t)}, Progress: t.Output()})
 	define(t, c)
@@ -42,15 +43,7 @@ func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t
 		}
 	}
 	patient(s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "3 of 3"))
-	service, err := s.Client.CoreV1().Services("shop").Get(t.Context(), "main-client", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(service.Spec.ClusterIP, "2379")}, DialTimeout: 5 * time.Second, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer etcd.Close()
+	etcd := s.etcdOf(t, "shop")
 	var w writers.Writers
 	w.Start(t.Context(), etcd)
 	defer w.Stop()
@@ -140,9 +133,57 @@ func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t
 	for _, lost := range w.Ledger.AgainstKeys(all.Kvs, all.Header.Revision) {
 		t.Error(lost)
 	}
-	for _, claim := range []string{"main-main-1", "main-main-2"} {
-		if c, err := s.claim(t.Context(), "shop", claim); err != nil || c.Status.Phase != corev1.ClaimBound {
-			t.Errorf("the volume of a member that left: %v (%v), want it to stay", c, err)
+	kept, volumes := map[string]types.UID{}, []string(nil)
+	for i := range 3 {
+		name := fmt.Sprintf("main-main-%d", i)
+		c, err := s.claim(t.Context(), "shop", name)
+		if err != nil || c.Status.Phase != corev1.ClaimBound {
+			t.Fatalf("the volume %s: %v (%v), want it to stay", name, c, err)
+		}
+		kept[name], volumes = c.UID, append(volumes, "PersistentVolumeClaim "+name)
+	}
+
+	before = m.deaths
+	m.g.road("shop").shorten(true)
+	s.delete(t, "Etcd", "shop", "main")
+	m.until(t, 8*time.Minute, func(ctx context.Context) error {
+		if err := s.absent("Etcd", "shop", "main")(ctx); err != nil {
+			return err
+		}
+		return s.has("shop", "main", volumes)(ctx)
+	})
+	t.Logf("deleted by operators of which %d died", m.deaths-before)
+	if m.deaths-before < 8 {
+		t.Errorf("%d operators died: too few to show anything", m.deaths-before)
+	}
+	m.g.road("shop").shorten(false)
+	for name, uid := range kept {
+		if c, err := s.claim(t.Context(), "shop", name); err != nil || c.UID != uid || c.Status.Phase != corev1.ClaimBound {
+			t.Errorf("the volume %s: %v (%v), want it to stay", name, c, err)
 		}
 	}
+	s.apply(t, etcdYAML("shop", "main", 1))
+	patient(s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "1 of 1"))
+	again := s.etcdOf(t, "shop")
+	if all, err = again.Get(t.Context(), writers.Prefix, clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range w.Ledger.AgainstKeys(all.Kvs, all.Header.Revision) {
+		t.Errorf("after the deletion: %s", lost)
+	}
+}
+
+// etcdOf is a client of the Etcd main by its Service.
+func (s *site) etcdOf(t *testing.T, namespace string) *clientv3.Client {
+	t.Helper()
+	service, err := s.Client.CoreV1().Services(namespace).Get(t.Context(), "main-client", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(service.Spec.ClusterIP, "2379")}, DialTimeout: 5 * time.Second, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { etcd.Close() })
+	return etcd
 }

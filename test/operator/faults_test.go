@@ -14,15 +14,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/test/stores"
 )
 
-// soak has operators die where they write a status, too, of which there are as many as of all other steps.
+// soak has operators die wherever they write a status, too, of which there are as many as of all other steps. Without it they do at
+// some of these places.
 var soak = flag.Bool("soak", false, "let operators die at each step of every stage, as make soak does")
 
 // patience is for a stage in all namespaces at once, on a machine that has other work: a cluster that does
@@ -31,10 +34,14 @@ const patience = 6 * time.Minute
 
 // A stage is one change of an Etcd, which takes the operator several steps.
 type stage struct {
-	name   string
-	change func(o map[string]any)
-	begin  func(w *town) // what happens in the cluster
-	// steps must be among those that are taken: without them the stage would show nothing.
+	name    string
+	makes   int                    // the Etcd is made with so many members
+	change  func(o map[string]any) // of the Etcd
+	begin   func(w *town)          // what happens in the cluster
+	orphans bool                   // the pods lose their StatefulSet, by hand
+	deletes bool                   // the Etcd is deleted
+	// steps must be among those that are taken: without them the stage would show nothing. Nobody dies in one that names
+	// none, which only leads to the next.
 	steps []string
 }
 
@@ -49,7 +56,7 @@ func replicas(n int64) func(map[string]any) { return spec(n, "replicas") }
 // had been, and on the way nothing is lost.
 func TestAnOperatorThatDiesAtAnyStepIsFollowedByOneThatGetsThere(t *testing.T) {
 	follow(t, "grows", 0, []stage{
-		{name: "create", steps: []string{"POST statefulsets/main", "POST secrets/main-sidecar-token", "PATCH etcds/main", "PATCH etcds/main/status"}},
+		{name: "create", makes: 1, steps: []string{"POST statefulsets/main", "POST secrets/main-sidecar-token", "PATCH etcds/main", "PATCH etcds/main/status"}},
 		{name: "1 to 3", change: replicas(3), steps: []string{"PATCH configmaps/main-config", "POST etcdmembers/main-2", "PATCH statefulsets/main"}},
 		{name: "3 to 5", change: replicas(5), steps: []string{"POST etcdmembers/main-4", "PATCH statefulsets/main"}},
 		{name: "5 to 3", change: replicas(3), steps: []string{"PATCH configmaps/main-config", "DELETE etcdmembers/main-4", "DELETE leases/main-3", "PATCH statefulsets/main"}},
@@ -58,7 +65,31 @@ func TestAnOperatorThatDiesAtAnyStepIsFollowedByOneThatGetsThere(t *testing.T) {
 		{name: "sleep without volumes", change: func(o map[string]any) { replicas(0)(o); spec("Delete", "hibernation", "volumes")(o) }, steps: []string{"POST /snapshot/full", "PATCH statefulsets/main", "DELETE persistentvolumeclaims/main-main-0", "DELETE persistentvolumeclaims/main-main-2"}},
 		{name: "wake from the bucket", change: replicas(3), steps: []string{"POST etcdmembers/main-0", "PATCH statefulsets/main"}},
 		{name: "3 to 1", change: replicas(1), steps: []string{"PATCH configmaps/main-config", "DELETE etcdmembers/main-2", "PATCH statefulsets/main"}},
-		{name: "delete", steps: []string{"DELETE statefulsets/main", "DELETE configmaps/main-config", "PATCH etcds/main"}},
+		{name: "delete", deletes: true, steps: []string{"DELETE statefulsets/main", "DELETE configmaps/main-config", "PATCH etcds/main"}},
+	})
+}
+
+// An Etcd is deleted with three members, without its StatefulSet, and while it sleeps. Nothing stays but its volumes, with which
+// another of its name begins, and its backups: no program runs any more that would touch them.
+func TestAnOperatorThatDiesWhileAnEtcdIsDeletedIsFollowedByOneThatLeavesNoLitter(t *testing.T) {
+	again := stage{name: "create it again", makes: 3}
+	suspended := func(o map[string]any) {
+		set(o, map[string]any{druidv1alpha1.AnnotationSuspendReconcile: ""}, "metadata", "annotations")
+	}
+	follow(t, "grows", 3, []stage{
+		{name: "delete", deletes: true, steps: []string{
+			"DELETE statefulsets/main", "DELETE etcdmembers/main-0", "DELETE etcdmembers/main-2", "DELETE leases/main-2", "DELETE poddisruptionbudgets/main", "PATCH etcds/main/status", "PATCH etcds/main",
+		}},
+		again,
+		{name: "delete what has no StatefulSet", change: suspended, orphans: true, deletes: true, steps: []string{
+			"DELETE pods/main-0", "DELETE pods/main-1", "DELETE pods/main-2", "PATCH etcds/main",
+		}},
+		again,
+		{name: "sleep, with a backup that is kept locked", change: func(o map[string]any) {
+			replicas(0)(o)
+			spec(map[string]any{"retentionType": "bucket"}, "backup", "store", "immutability")(o)
+		}, steps: []string{"POST /snapshot/full", "PATCH statefulsets/main", "POST etcdoperatortasks/main-hibernation", "POST cronjobs/main-hibernation"}},
+		{name: "delete what sleeps", deletes: true, steps: []string{"DELETE etcdoperatortasks/main-hibernation", "DELETE statefulsets/main", "PATCH etcds/main"}},
 	})
 }
 
@@ -115,18 +146,31 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 	r := newStory(t)
 	pilot := r.settle("pilot", class, members)
 	r.gather(t, members, pilot)
-	faults := make([][]fault, len(stages))
+	faults, ofStatus := make([][]fault, len(stages)), make([][]fault, len(stages))
 	ends := make([]string, len(stages))
 	most := 0
 	for i, g := range stages {
 		began := time.Now()
 		taken, end := r.explore(t, pilot, g)
 		ends[i] = end
-		if faults[i] = faultsOf(taken); !*soak {
-			faults[i] = slices.DeleteFunc(faults[i], fault.ofStatus)
-		}
-		most = max(most, len(faults[i]))
 		t.Logf("%s: %d steps in %s: %s", g.name, len(taken), time.Since(began).Round(100*time.Millisecond), strings.Join(taken, ", "))
+		if g.steps == nil {
+			continue
+		}
+		for _, f := range faultsOf(taken) {
+			if f.ofStatus() {
+				ofStatus[i] = append(ofStatus[i], f)
+			} else {
+				faults[i] = append(faults[i], f)
+			}
+		}
+		if most = max(most, len(faults[i])+statusFaults); *soak {
+			most = max(most, len(faults[i])+len(ofStatus[i]))
+		}
+	}
+	// Every town goes through every stage, so one without a fault of its own takes one of those around a status, at no cost.
+	for i := range stages {
+		faults[i] = append(faults[i], spread(ofStatus[i], most-len(faults[i]))...)
 	}
 	var towns []*town
 	for k := range most {
@@ -135,12 +179,23 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 	r.gather(t, members, towns...)
 	for i, g := range stages {
 		began := time.Now()
-		n := r.die(t, towns, g, faults[i], ends[i])
-		t.Logf("%s: the operator died at %d places, %s", g.name, n, time.Since(began).Round(100*time.Millisecond))
+		n, status := r.die(t, towns, g, faults[i], ends[i])
+		t.Logf("%s: the operator died at %d places and %d writes of a status, %s", g.name, n, status, time.Since(began).Round(100*time.Millisecond))
 		if t.Failed() {
 			return // what follows would begin from somewhere else
 		}
 	}
+}
+
+// statusFaults are around so many writes of a status at least, in every stage that has as many.
+const statusFaults = 2
+
+// spread takes n of the faults, as far apart as can be.
+func spread(from []fault, n int) (some []fault) {
+	for i := range min(n, len(from)) {
+		some = append(some, from[i*len(from)/min(n, len(from))])
+	}
+	return some
 }
 
 // settle makes a namespace with a town.
@@ -227,18 +282,30 @@ func (r *story) change(t *testing.T, w *town, g stage) {
 	if g.begin != nil {
 		g.begin(w)
 	}
-	w.mu.Unlock()
-	switch {
-	case g.change != nil:
-		r.s.change(t, "Etcd", w.namespace, "main", g.change)
-	case g.name == "create":
-		r.create(w, 1)
-	case g.name == "delete":
-		w.mu.Lock()
-		w.leaves = true
-		w.mu.Unlock()
-		r.s.delete(t, "Etcd", w.namespace, "main")
+	if g.makes > 0 {
+		w.leaves, w.awake = false, false
 	}
+	w.mu.Unlock()
+	if g.makes > 0 {
+		r.create(w, g.makes)
+	}
+	if g.change != nil {
+		r.s.change(t, "Etcd", w.namespace, "main", g.change)
+	}
+	if !g.deletes {
+		return
+	}
+	w.mu.Lock()
+	w.leaves = true
+	w.mu.Unlock()
+	if g.orphans {
+		orphan := metav1.DeletePropagationOrphan
+		if err := r.s.Client.AppsV1().StatefulSets(w.namespace).Delete(t.Context(), "main", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, r.s.absent("StatefulSet", w.namespace, "main"))
+	}
+	r.s.delete(t, "Etcd", w.namespace, "main")
 }
 
 // explore takes a stage without a fault, and returns its steps and where it ends.
@@ -279,8 +346,8 @@ func (r *story) explored(t *testing.T, w *town, g stage, among int) (steps []str
 }
 
 // die takes a stage in all towns, in each of which the operator dies at another place, and returns at
-// how many it died.
-func (r *story) die(t *testing.T, towns []*town, g stage, faults []fault, end string) (died int) {
+// how many it died, those around a status by themselves: of them a stage may have one more or less.
+func (r *story) die(t *testing.T, towns []*town, g stage, faults []fault, end string) (died, ofStatus int) {
 	t.Helper()
 	for i, w := range towns {
 		road := r.g.road(w.namespace)
@@ -303,20 +370,26 @@ func (r *story) die(t *testing.T, towns []*town, g stage, faults []fault, end st
 	}
 	var missed []string
 	for i := range faults {
-		if r.g.road(towns[i].namespace).isDead() {
+		switch dead := r.g.road(towns[i].namespace).isDead(); {
+		case faults[i].ofStatus() && dead:
+			ofStatus++
+		case faults[i].ofStatus():
+		case dead:
 			died++
-		} else if !faults[i].ofStatus() {
+		default:
 			missed = append(missed, faults[i].String())
 		}
 	}
-	if died < len(faults)*3/4 {
-		t.Errorf("%s: the operator died at %d of %d places; not at: %q", g.name, died, len(faults), missed)
+	if places := died + len(missed); died < places*3/4 {
+		t.Errorf("%s: the operator died at %d of %d places; not at: %q", g.name, died, places, missed)
 	}
-	r.p.Kill()
-	for _, w := range towns {
-		r.g.road(w.namespace).revive()
+	if len(faults) > 0 {
+		r.p.Kill()
+		for _, w := range towns {
+			r.g.road(w.namespace).revive()
+		}
+		r.next()
 	}
-	r.next()
 	for i, w := range towns {
 		fault := "nowhere"
 		if i < len(faults) {
@@ -338,7 +411,7 @@ func (r *story) die(t *testing.T, towns []*town, g stage, faults []fault, end st
 			t.Errorf("%s, died %s (%s): %s", g.name, fault, w.namespace, text)
 		}
 	}
-	return died
+	return died, ofStatus
 }
 
 // brief is an error without the log of the operator.
@@ -352,6 +425,9 @@ func (r *story) arrived(ctx context.Context, w *town) (string, error) {
 	o, err := r.s.get(ctx, "Etcd", w.namespace, "main")
 	if apierrors.IsNotFound(err) {
 		all, err := r.s.of(ctx, w.namespace, "main")
+		if err == nil {
+			err = r.s.runsNothing(ctx, w.namespace)
+		}
 		if err == nil && slices.ContainsFunc(all, func(o string) bool { return !strings.HasPrefix(o, "PersistentVolumeClaim ") }) {
 			err = fmt.Errorf("the Etcd is gone, and there are %q", all)
 		}
@@ -382,6 +458,21 @@ func (r *story) arrived(ctx context.Context, w *town) (string, error) {
 		return "", errors.New("a member has a volume that cannot be written to")
 	}
 	return r.state(ctx, w, &e)
+}
+
+// runsNothing is nil if nothing is in a namespace that would run a program, whoever it belongs to.
+func (s *site) runsNothing(ctx context.Context, namespace string) error {
+	jobs := batchv1.SchemeGroupVersion.WithResource("jobs")
+	for _, kind := range []schema.GroupVersionResource{resources["Pod"], resources["StatefulSet"], resources["CronJob"], jobs} {
+		list, err := s.objects.Resource(kind).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) > 0 {
+			return fmt.Errorf("left of the %s is %s", kind.Resource, list.Items[0].GetName())
+		}
+	}
+	return nil
 }
 
 // state is what there is of an Etcd, without what differs between two. Of members whose clock is late the operator says that they

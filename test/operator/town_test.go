@@ -133,7 +133,7 @@ func (w *town) live() {
 	if s := w.view.set; s != nil && s.Spec.Replicas != nil {
 		replicas = int(*s.Spec.Replicas)
 	}
-	sleeps := w.view.etcd.Spec.Replicas == 0 || w.view.etcd.DeletionTimestamp != nil
+	sleeps := w.view.etcd.Spec.Replicas == 0 || w.view.etcd.DeletionTimestamp != nil || w.leaves
 	if sleeps {
 		w.awake = false
 	}
@@ -468,6 +468,9 @@ func (w *town) judge(step, body string) {
 		case h != nil && h.FinalSnapshot != nil && slices.ContainsFunc(w.fulls[:min(w.corrupt, len(w.fulls))], func(s agentapi.Snapshot) bool { return s.SnapName == h.FinalSnapshot.Name }):
 			w.noteLocked("the last pods are to go with a final snapshot that is damaged")
 		}
+	}
+	if method == http.MethodPost && w.leaves {
+		w.noteLocked("%s is made while the Etcd is deleted", what)
 	}
 	if method != http.MethodDelete || w.view == nil {
 		return
