@@ -195,7 +195,10 @@ server:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	proc, err := process.Command{Name: name, Path: s.path, Args: []string{"--kubeconfig=" + kubeconfig, "--config=" + file}}.Start()
+	proc, err := process.Command{
+		Name: name, Path: s.path, Args: []string{"--kubeconfig=" + kubeconfig, "--config=" + file},
+		Env: append(os.Environ(), "KUBE_CACHE_MUTATION_DETECTOR=true"), // what the operator keeps in memory belongs to everybody: who changes it ends it
+	}.Start()
 	if err != nil {
 		t.Fatal(err)
 	}

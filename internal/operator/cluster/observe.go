@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -138,6 +139,7 @@ func (o *Observed) readParts(s stores) error {
 	members, membersErr := partsOf[*druidv1alpha1.EtcdMember](s, e.Namespace, e.Name)
 	pods, podsErr := partsOf[*corev1.Pod](s, e.Namespace, e.Name)
 	claims, claimsErr := partsOf[*corev1.PersistentVolumeClaim](s, e.Namespace, e.Name)
+	o.Members, o.Pods, o.Claims = make([]druidv1alpha1.EtcdMember, 0, len(members)), make([]corev1.Pod, 0, len(pods)), make([]corev1.PersistentVolumeClaim, 0, len(claims))
 	for _, m := range members {
 		if _, ours := e.MemberOrdinal(m.Name); ours {
 			o.Members = append(o.Members, *m)
@@ -162,7 +164,7 @@ func (o *Observed) listen(h heard) {
 	for i := range o.Leases {
 		delete(o.Live, Key{kindLease, o.Leases[i].Name})
 	}
-	o.Leases, o.heard = nil, h.at
+	o.Leases, o.heard = make([]coordinationv1.Lease, 0, len(h.leases)), h.at
 	for _, l := range h.leases {
 		if _, ours := o.Etcd.MemberOrdinal(l.Name); ours {
 			o.Leases = append(o.Leases, *l)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -65,12 +64,12 @@ type Reconciler struct {
 
 // Reconcile looks at one Etcd.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	e := &druidv1alpha1.Etcd{}
-	if err := r.cache.Get(ctx, req.NamespacedName, e); err != nil {
-		if apierrors.IsNotFound(err) {
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("read the Etcd: %w", err)
+	e, there, err := named[*druidv1alpha1.Etcd](r.stores, req.Namespace, req.Name)
+	if err != nil || !there {
+		return reconcile.Result{}, err
+	}
+	if !controllerutil.ContainsFinalizer(e, druidv1alpha1.Finalizer) || e.DeletionTimestamp != nil {
+		e = e.DeepCopy() // it is changed itself
 	}
 	if e.DeletionTimestamp != nil {
 		return r.delete(ctx, e)
@@ -315,7 +314,7 @@ func (r *Reconciler) finish(ctx context.Context, e *druidv1alpha1.Etcd, p Plan, 
 	}
 	patch, err := json.Marshal(steps)
 	if err == nil {
-		err = r.client.Patch(ctx, e, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(kube.FieldManager))
+		err = r.client.Patch(ctx, head(e), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(kube.FieldManager))
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the annotation of what is done from the Etcd of generation %d: %w", e.Generation, err)

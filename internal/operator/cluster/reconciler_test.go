@@ -53,7 +53,7 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, client.
 func storesOf(t *testing.T, c client.Client) stores {
 	all := stores{}
 	for one, list := range map[client.Object]client.ObjectList{
-		&appsv1.StatefulSet{}: &appsv1.StatefulSetList{}, &corev1.ConfigMap{}: &corev1.ConfigMapList{}, &policyv1.PodDisruptionBudget{}: &policyv1.PodDisruptionBudgetList{},
+		&druidv1alpha1.Etcd{}: &druidv1alpha1.EtcdList{}, &appsv1.StatefulSet{}: &appsv1.StatefulSetList{}, &corev1.ConfigMap{}: &corev1.ConfigMapList{}, &policyv1.PodDisruptionBudget{}: &policyv1.PodDisruptionBudgetList{},
 		&corev1.Service{}: &corev1.ServiceList{}, &corev1.ServiceAccount{}: &corev1.ServiceAccountList{}, &rbacv1.Role{}: &rbacv1.RoleList{}, &rbacv1.RoleBinding{}: &rbacv1.RoleBindingList{},
 		&druidv1alpha1.EtcdOperatorTask{}: &druidv1alpha1.EtcdOperatorTaskList{}, &druidv1alpha1.EtcdMember{}: &druidv1alpha1.EtcdMemberList{},
 		&corev1.Pod{}: &corev1.PodList{}, &corev1.PersistentVolumeClaim{}: &corev1.PersistentVolumeClaimList{},

@@ -33,7 +33,7 @@ type stores map[reflect.Type]store
 func newStores(ctx context.Context, c cache.Cache) (stores, error) {
 	all := stores{}
 	for _, o := range []client.Object{
-		&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &policyv1.PodDisruptionBudget{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+		&druidv1alpha1.Etcd{}, &appsv1.StatefulSet{}, &corev1.ConfigMap{}, &policyv1.PodDisruptionBudget{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 		&druidv1alpha1.EtcdOperatorTask{}, &druidv1alpha1.EtcdMember{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{},
 	} {
 		i, err := c.GetInformer(ctx, o, cache.BlockUntilSynced(false))

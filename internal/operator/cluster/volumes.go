@@ -226,8 +226,11 @@ func sidecarTrouble(m agentapi.Member) volumes.Trouble {
 
 // classes reads those of claims that are smaller than wanted, or that a member cannot work with.
 func (r *Reconciler) classes(ctx context.Context, o *Observed) error {
-	e := o.Etcd.DeepCopy()
-	e.SetDefaults()
+	e := o.Etcd
+	if e.Spec.StorageCapacity == nil { // as above
+		e = e.DeepCopy()
+		e.SetDefaults()
+	}
 	for i := range o.Claims {
 		c := &o.Claims[i]
 		n, _ := o.claimOrdinal(c.Name)
