@@ -380,6 +380,9 @@ func bucketTable(w io.Writer, v bucketView) error {
 	for _, n := range now.Notes {
 		fmt.Fprintln(w, n)
 	}
+	if v.After == nil && len(v.Done) > 0 {
+		fmt.Fprintln(w, "This is what the bucket was before. What it is now could not be read.")
+	}
 	if v.Delete != "" {
 		fmt.Fprintf(w, "\ndelete: %s\n", v.Delete)
 		if v.Delete == "planned" {

@@ -46,6 +46,20 @@ func TestADirectoryThatIsInspectedSaysThatItsLocksAreAdvisory(t *testing.T) {
 	}
 }
 
+// What was read before the steps must not look as if it were what came of them.
+func TestATableOfWhatCouldNotBeReadBackSaysSo(t *testing.T) {
+	r := provisioner.Report{Before: immutability.Bucket{Exists: true}, Done: []provisioner.Done{{BucketStep: immutability.BucketStep{Do: immutability.BucketVersions}}}}
+	for _, read := range []bool{true, false} {
+		if r.After = nil; read {
+			r.After = &immutability.Bucket{Exists: true, Versioned: true}
+		}
+		var out strings.Builder
+		if err := bucketTable(&out, bucketView{Report: r}); err != nil || strings.Contains(out.String(), "could not be read") == read {
+			t.Errorf("read back %t: %v\n%s", read, err, out.String())
+		}
+	}
+}
+
 func TestABucketIsNotCalledABucketTwice(t *testing.T) {
 	var out strings.Builder
 	if err := bucketTable(&out, bucketView{Report: provisioner.Report{Location: "bucket one at https://s3.example"}}); err != nil || strings.Contains(out.String(), "bucket one") && strings.Contains(out.String(), "bucket  bucket") {

@@ -19,6 +19,7 @@ type BucketStepKind string
 const (
 	BucketCreate     BucketStepKind = "create"            // with ObjectLock, and with Period where the provider can
 	BucketVersions   BucketStepKind = "keep-versions"     // of what is overwritten
+	BucketSuspend    BucketStepKind = "suspend-versions"  // never planned: takes back BucketVersions where the locks that it was for are refused
 	BucketObjectLock BucketStepKind = "allow-locks"       // of single objects
 	BucketPolicy     BucketStepKind = "set-policy"        // to Mode and Period, both at least what they are
 	BucketExtend     BucketStepKind = "extend-policy"     // a locked one, to Period
@@ -184,6 +185,8 @@ func (b Bucket) refuses(w BucketWish, r BucketRules) *BucketRefusal {
 		return refused("leave locked out", "the bucket is locked, and what is locked stays so")
 	case w.Type == ByObject && b.Exists && !b.ObjectLock && r.OnlyNew != "":
 		return refused("", "the bucket was created without locks of single objects. %s", r.OnlyNew)
+	case b.Exists && !b.ObjectLock && b.NoLocks != "" && (w.Type == ByObject || r.StampsMode):
+		return refused("make a new bucket with etcdbrctl bucket ensure and copy the backups into it (etcdbrctl copy)", "%s", b.NoLocks)
 	case w.Type == ByObject:
 		return nil
 	case have > d:

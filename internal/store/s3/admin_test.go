@@ -193,6 +193,14 @@ func TestLocksAreAllowedLaterWhereTheServerCan(t *testing.T) {
 	if _, err := do(t, a, immutability.BucketStep{Do: immutability.BucketObjectLock}); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "etcdbrctl copy") {
 		t.Errorf("without versions: %v", err)
 	}
+	for _, want := range []immutability.BucketStepKind{immutability.BucketVersions, immutability.BucketSuspend} {
+		if _, err := do(t, a, immutability.BucketStep{Do: want}); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := a.Read(t.Context()); err != nil || b.Versioned != (want == immutability.BucketVersions) {
+			t.Errorf("%s: %+v, %v", want, b, err)
+		}
+	}
 	for _, s := range []immutability.BucketStep{{Do: immutability.BucketVersions}, {Do: immutability.BucketObjectLock}, compliance(immutability.BucketPolicy)} {
 		if _, err := do(t, a, s); err != nil {
 			t.Fatal(err)
