@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,6 +44,20 @@ func TestADirectoryThatIsInspectedSaysThatItsLocksAreAdvisory(t *testing.T) {
 	var out strings.Builder
 	if err := bucketTable(&out, bucketView{Report: r}); err != nil || !strings.Contains(out.String(), immutability.Advice) {
 		t.Errorf("%v, want it to say %q\n%s", err, immutability.Advice, out.String())
+	}
+}
+
+// What a verb calls locked, it must not refuse to unlock as something else, or the other way round.
+func TestATableSaysWhatLocksTheBucket(t *testing.T) {
+	for want, b := range map[string]immutability.Bucket{
+		"no":  {Exists: true},
+		"yes": {Exists: true, Locked: true},
+		"by a statement of its policy, which whoever may change that can take away": {Exists: true, Guards: []immutability.Guard{immutability.GuardSettings}},
+	} {
+		var out strings.Builder
+		if err := bucketTable(&out, bucketView{Report: provisioner.Report{Before: b}}); err != nil || !regexp.MustCompile(`(?m)^locked +`+want+`$`).MatchString(out.String()) {
+			t.Errorf("%v, want %q:\n%s", err, want, out.String())
+		}
 	}
 }
 

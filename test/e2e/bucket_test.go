@@ -254,6 +254,11 @@ func TestLockingIsAStepOfItsOwnThatNobodyTakesBack(t *testing.T) {
 			t.Errorf("locked, it is %+v", now)
 		}
 		says(t, p.fails(3, "bucket ensure", "--retention-period=24h", "--retention-mode=compliance", "--locked=false"), "what is locked stays so")
+		if table := p.succeeds("bucket inspect"); ofS3 {
+			says(t, table, "by a statement of its policy", "s3:PutBucketPolicy")
+		} else if strings.Contains(table, "statement") {
+			t.Errorf("inspect: %s", table)
+		}
 		says(t, p.fails(3, "bucket ensure", "--retention-period=24h", "--retention-mode=governance"), "weaker")
 		// What is locked can still become longer, and stays locked.
 		longer := p.ensures("--retention-period=48h", "--locked")

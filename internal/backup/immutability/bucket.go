@@ -68,7 +68,7 @@ type Bucket struct {
 	// Mode and Period are of the default lock or policy, for all that is written; ModeNone without one.
 	Mode   Mode   `json:"mode"`
 	Period Period `json:"retentionPeriod,omitempty"`
-	// Locked: the policy cannot be shortened or removed.
+	// Locked: the policy cannot be shortened or removed, whoever tries. See LockedByStatement.
 	Locked bool `json:"locked"`
 	// Lapses is when a policy that is not locked ends by itself; zero: never.
 	Lapses time.Time `json:"lapses,omitzero"`
@@ -93,6 +93,10 @@ func (b Bucket) Level() Mode {
 	}
 	return modes[b.Mode.rank()]
 }
+
+// LockedByStatement: its settings are locked as far as S3 has that, by GuardSettings, which whoever may change the
+// bucket's policy can take away.
+func (b Bucket) LockedByStatement() bool { return !b.Locked && b.has(GuardSettings) }
 
 func (b Bucket) has(g Guard) bool {
 	for _, have := range b.Guards {

@@ -181,8 +181,10 @@ func (b Bucket) refuses(w BucketWish, r BucketRules) *BucketRefusal {
 	switch {
 	case r.Lapses > 0 && !w.locks() && !b.Locked:
 		return impossible("", "%s", r.lapse())
-	case w.unlocks() && (b.Locked || b.has(GuardSettings) && !slices.Contains(w.Guards, GuardSettings)):
+	case w.unlocks() && b.Locked:
 		return refused("leave locked out", "the bucket is locked, and what is locked stays so")
+	case w.unlocks() && b.LockedByStatement() && !slices.Contains(w.Guards, GuardSettings):
+		return refused("leave locked out", "the bucket is locked by a statement of its policy (%s), and what is locked stays so", GuardSettings)
 	case w.Type == ByObject && b.Exists && !b.ObjectLock && r.OnlyNew != "":
 		return refused("", "the bucket was created without locks of single objects. %s", r.OnlyNew)
 	case b.Exists && !b.ObjectLock && b.NoLocks != "" && (w.Type == ByObject || r.StampsMode):
@@ -307,7 +309,11 @@ func (p *bucketPlanner) stamped(b Bucket) {
 			"look at every version that is younger than %s, and lock it for %s from its creation (%s) where its lock ends sooner", w.Period, w.Period, w.Mode)
 	}
 	p.Level = w.Mode
-	if w.Mode == ModeGovernance {
+	switch {
+	case w.Mode != ModeGovernance:
+	case b.has(GuardSettings) || slices.Contains(w.Guards, GuardSettings):
+		p.note("a lock of mode governance can be lifted by whoever may take the statement %q out of the bucket's policy and holds s3:BypassGovernanceRetention", GuardSettings)
+	default:
 		p.note("privileged identities can lift a lock of mode governance (s3:BypassGovernanceRetention)")
 	}
 }

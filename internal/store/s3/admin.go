@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -117,6 +118,9 @@ func (a *Admin) read(ctx context.Context) (immutability.Bucket, error) {
 	b.Notes = append(b.Notes, inspected.Notes...)
 	if err := a.readPolicy(ctx, &b); err != nil {
 		return b, err
+	}
+	if i := slices.Index(b.Notes, shortened); i >= 0 && b.LockedByStatement() {
+		b.Notes[i] = shortenedAfter
 	}
 	return b, a.readLifecycle(ctx, &b)
 }

@@ -353,6 +353,25 @@ func TestStatementsOfOthersStayAndOursAreKnownHoweverTheyAreWritten(t *testing.T
 	}
 }
 
+// Nobody shall be warned of a right that a statement denies to everybody.
+func TestWhoCanShortenTheDefaultLockDependsOnTheStatement(t *testing.T) {
+	f := &service{exists: true, versioning: "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
+		lock: "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Days>4</Days></DefaultRetention></Rule></ObjectLockConfiguration>"}
+	a := administer(t, f)
+	for _, guarded := range []bool{false, true} {
+		if guarded {
+			if _, err := do(t, a, immutability.BucketStep{Do: immutability.BucketGuard, Guard: immutability.GuardSettings}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := a.Read(t.Context())
+		notes := strings.Join(b.Notes, "\n")
+		if err != nil || strings.Contains(notes, "by whoever holds s3:PutBucketObjectLockConfiguration") == guarded || strings.Contains(notes, "s3:PutBucketPolicy") != guarded {
+			t.Errorf("with the statement %t: %v\n%s", guarded, err, notes)
+		}
+	}
+}
+
 func TestAStatementThatKeepsUsOutIsTakenBack(t *testing.T) {
 	f := &service{exists: true}
 	f.refuse = func(r *http.Request) (int, string) {
