@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/engine/provisioner"
+	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/admin"
 	"druid.internal/druid/internal/store/local"
 )
 
@@ -79,5 +83,18 @@ func TestABucketIsNotCalledABucketTwice(t *testing.T) {
 	var out strings.Builder
 	if err := bucketTable(&out, bucketView{Report: provisioner.Report{Location: "bucket one at https://s3.example"}}); err != nil || strings.Contains(out.String(), "bucket one") && strings.Contains(out.String(), "bucket  bucket") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// Neither is a matter of the store: another command line would do.
+func TestWhatNoServerMakesABucketOfIsUsage(t *testing.T) {
+	for _, kind := range []error{admin.ErrIncomplete, store.ErrBucketName} {
+		err := fmt.Errorf("create: %w", &store.Failure{Kind: kind, Said: "no", Cause: errors.New("no")})
+		if code := exitCode(err); code != exitUsage {
+			t.Errorf("%v: exit code %d, want %d", err, code, exitUsage)
+		}
+	}
+	if !errors.Is(store.ErrBucketName, store.ErrNoBucket) {
+		t.Error("there is a bucket whose name is not allowed")
 	}
 }

@@ -279,7 +279,7 @@ func TestWhatNoBucketCanBeIsRefusedAndNothingIsMade(t *testing.T) {
 		}
 		mode := "--retention-mode=compliance"
 		all := []refusal{
-			{[]string{"--retention-period=24h"}, "governance"}, // which mode?
+			{[]string{"--retention-period=24h"}, "give --retention-mode=governance"},
 			{[]string{mode}, "without a period"},
 			{[]string{"--retention-period=96000h", mode}, "3650 days"},
 			{[]string{"--retention-period=-1h", mode}, "less than nothing"},
@@ -300,6 +300,7 @@ func TestWhatNoBucketCanBeIsRefusedAndNothingIsMade(t *testing.T) {
 		case "Azure":
 			all = append(all, short, broken, elsewhere)
 		case "OSS":
+			all[0].says = "give --locked"
 			all = append(all, short, broken, elsewhere, refusal{[]string{"--retention-period=24h", mode}, "24h0m0s"},
 				refusal{[]string{"--retention-type=object", "--retention-period=24h", mode}, "whole buckets only"})
 		case "Swift":
@@ -466,6 +467,13 @@ func TestABucketThatWasMadeWithoutLocksIsRefusedWhereTheServerCannotAddThem(t *t
 			t.Errorf("%s: refused, it is another (-before +now):\n%s", name, diff)
 		}
 	}
+}
+
+// TestANameThatNoBucketCanHaveIsToldAsThat: MinIO is asked, and of others this program knows it.
+func TestANameThatNoBucketCanHaveIsToldAsThat(t *testing.T) {
+	t.Parallel()
+	p := administered(t, fleet.Get(t, "MinIO"), "", "a..b", sites.Owner)
+	says(t, p.fails(2, "bucket ensure"), "is not allowed")
 }
 
 // TestABucketOfSomebodyElseIsRefusedByName, whether one may look at it or not.

@@ -145,6 +145,10 @@ func (w BucketWish) impossible(r BucketRules) *BucketRefusal {
 	case d%r.Unit != 0:
 		whole := d - d%r.Unit
 		return impossible("", "a period of %s is not a multiple of %s, which is what %s counts in: ask for %s or %s", w.Period, Period(r.Unit), r.Provider, Period(max(whole, r.Min)), Period(whole+r.Unit))
+	case w.Mode == "" && r.Lapses > 0:
+		return impossible(giveLocked, "%s", r.lapse())
+	case w.Mode == "":
+		return impossible("give --retention-mode=governance (privileged identities can lift a lock) or --retention-mode=compliance (nobody can)", "retention is asked for without a mode")
 	case w.Mode != ModeGovernance && w.Mode != ModeCompliance:
 		return impossible("say which", "the mode %q is neither %s (privileged identities can lift a lock) nor %s (nobody can)", string(w.Mode), ModeGovernance, ModeCompliance)
 	case w.locks() && w.Mode == ModeGovernance:
@@ -152,13 +156,15 @@ func (w BucketWish) impossible(r BucketRules) *BucketRefusal {
 	case w.Type == ByObject && w.Locked != nil:
 		return impossible("leave locked out: the mode says whether the lock of an object can be lifted", "only the policy of a bucket is locked, and with the retention type object there is none")
 	case r.Lapses > 0 && w.unlocks():
-		return impossible("", "%s", r.lapse())
+		return impossible(giveLocked, "%s", r.lapse())
 	}
 	return nil
 }
 
+const giveLocked = "give --locked"
+
 func (r BucketRules) lapse() string {
-	return fmt.Sprintf("a policy of %s that is not locked ends by itself after %s: only a locked one (locked: true, which nobody can undo) protects anything", r.Provider, time.Duration(r.Lapses))
+	return fmt.Sprintf("a policy of %s that is not locked ends by itself after %s: only a locked one, which nobody can undo, protects anything", r.Provider, time.Duration(r.Lapses))
 }
 
 // refuses is about this bucket.
@@ -180,7 +186,7 @@ func (b Bucket) refuses(w BucketWish, r BucketRules) *BucketRefusal {
 	}
 	switch {
 	case r.Lapses > 0 && !w.locks() && !b.Locked:
-		return impossible("", "%s", r.lapse())
+		return impossible(giveLocked, "%s", r.lapse())
 	case w.unlocks() && b.Locked:
 		return refused("leave locked out", "the bucket is locked, and what is locked stays so")
 	case w.unlocks() && b.LockedByStatement() && !slices.Contains(w.Guards, GuardSettings):
