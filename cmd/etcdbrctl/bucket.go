@@ -366,7 +366,7 @@ func bucketTable(w io.Writer, v bucketView) error {
 			retention = fmt.Sprintf("%s (%s)", now.Period, now.Mode)
 		}
 		rows = append(rows, []string{"versions", yesNo(now.Versioned)}, []string{"locks of objects", yesNo(now.ObjectLock)},
-			[]string{"retention", retention}, []string{"locked", yesNo(now.Locked)})
+			[]string{"retention", retention}, []string{"locked", lockedBy(now)})
 		if !now.Lapses.IsZero() {
 			rows = append(rows, []string{"lapses", moment(now.Lapses)})
 		}
@@ -379,6 +379,9 @@ func bucketTable(w io.Writer, v bucketView) error {
 	}
 	for _, n := range now.Notes {
 		fmt.Fprintln(w, n)
+	}
+	if v.After == nil && len(v.Done) > 0 {
+		fmt.Fprintln(w, "This is what the bucket was before. What it is now could not be read.")
 	}
 	if v.Delete != "" {
 		fmt.Fprintf(w, "\ndelete: %s\n", v.Delete)
@@ -428,6 +431,14 @@ func stepsTable(w io.Writer, v bucketView) error {
 		return probeTable(w, *v.Canary)
 	}
 	return nil
+}
+
+// lockedBy says whether the bucket's settings are locked, in the words in which unlocking them is refused.
+func lockedBy(b immutability.Bucket) string {
+	if b.LockedByStatement() {
+		return "by a statement of its policy, which whoever may change that can take away"
+	}
+	return yesNo(b.Locked)
 }
 
 func yesNo(b bool) string {

@@ -53,6 +53,7 @@ var exitTable = []struct {
 	{as[*interrupted], exitInterrupted},
 	{is(context.Canceled), exitInterrupted},
 	{is(extender.ErrFellBack, extender.ErrNotKept), exitFellBack}, // also when the store failed besides: it is what must not be overlooked
+	{is(store.ErrBucketName, admin.ErrIncomplete), exitUsage},
 	{is(store.ErrUnreachable, store.ErrForbidden, store.ErrCredentials, store.ErrNoBucket, store.ErrThrottled), exitUnreachable},
 	{is(member.ErrUnreachable, member.ErrForbidden, member.ErrNoLeader), exitUnreachable},
 	{is(prober.ErrTooWeak, extender.ErrNoLock, extender.ErrTooRare), exitTooWeak},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/collector"
 	"druid.internal/druid/internal/engine/extender"
+	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/store"
 )
 
@@ -154,7 +156,7 @@ func leaveNotice(path string, r extender.Report, failure error, dryRun bool) err
 	gone := r.Base == "" && errors.As(failure, &none)
 	k := r.Kept
 	kept := k != nil && k.Name != "" && k.Protection.Objects > 0
-	if path == "" || dryRun || !kept && !gone && len(r.Damaged) == 0 && (r.Base == "" || r.Protection.Objects == 0) {
+	if path == "" || dryRun || !kept && !gone && len(r.Damaged) == 0 && r.PassedOver == "" && (r.Base == "" || r.Protection.Objects == 0) {
 		return nil
 	}
 	n := immutability.Notice{At: time.Now().UTC(), Snapshot: r.Base, End: int64(r.End), Until: r.Protection.Until, Held: r.Protection.Held, Released: r.Released,
@@ -162,6 +164,9 @@ func leaveNotice(path string, r extender.Report, failure error, dryRun bool) err
 	n.Exclude(r.Excluded)
 	if gone {
 		n.Damaged = failure.Error()
+	}
+	if r.PassedOver != "" {
+		n.Damaged = r.PassedOver
 	}
 	for _, d := range r.Damaged {
 		n.Damaged = d.Object + ": " + d.Reason
@@ -201,6 +206,17 @@ func parseSince(s string) (time.Time, error) {
 // lastSecond is the end of the year 9999, the last that RFC 3339 can write.
 const lastSecond = 253402300799
 
+// newer is what is newer than what is kept, without what is told as damaged.
+func newer(r extender.Report) (all []string) {
+	if k := r.Kept; k != nil && k.Newer != "" && !slices.ContainsFunc(r.Damaged, func(d replay.Damage) bool { return d.Object+": "+d.Reason == k.Newer }) {
+		all = append(all, k.Newer)
+	}
+	if p := r.PassedOver; p != "" && !slices.Contains(all, p) {
+		all = append(all, p)
+	}
+	return all
+}
+
 func extendTable(w io.Writer, r extender.Report) error {
 	rows := [][]string{{"OBJECT", "KIND", "RESULT", "WAY", "BEFORE", "NOW", "WHY"}}
 	for _, o := range r.Objects {
@@ -224,8 +240,8 @@ func extendTable(w io.Writer, r extender.Report) error {
 	if k := r.Kept; k != nil && k.Name != "" {
 		fmt.Fprintf(w, "kept      %s\n          %s\n", k.Name, k.Protection)
 	}
-	if k := r.Kept; k != nil && k.Newer != "" {
-		fmt.Fprintf(w, "NEWER     %s\n", k.Newer)
+	for _, text := range newer(r) {
+		fmt.Fprintf(w, "NEWER     %s\n", text)
 	}
 	if r.Period > 0 {
 		fmt.Fprintf(w, "period    %s\n", r.Period)

@@ -175,6 +175,33 @@ func TestANoticeIsAboutWhatWasNamed(t *testing.T) {
 	}
 }
 
+// The same in three lines looks like three faults.
+func TestATableOfWhatIsKeptSaysEverythingOnce(t *testing.T) {
+	const newer = "Full-9 of the unnamed lineage"
+	for phrase, c := range map[string]struct {
+		report extender.Report
+		want   string
+	}{
+		"passed over":              {extender.Report{PassedOver: newer}, "NEWER     " + newer},
+		"passed over, with a name": {extender.Report{PassedOver: newer, Kept: &extender.Kept{Newer: newer}}, "NEWER     " + newer},
+		"damaged, with a name":     {extender.Report{Damaged: []replay.Damage{{Object: "Full-9", Reason: "a hole"}}, Kept: &extender.Kept{Newer: "Full-9: a hole"}}, "DAMAGED   Full-9: a hole"},
+		"newer and damaged":        {extender.Report{Damaged: []replay.Damage{{Object: "Incr-2", Reason: "a hole"}}, Kept: &extender.Kept{Newer: newer}}, "NEWER     " + newer},
+	} {
+		var out strings.Builder
+		if err := extendTable(&out, c.report); err != nil || !strings.Contains(out.String(), c.want+"\n") || strings.Count(out.String(), "Full-9") != 1 {
+			t.Errorf("%s: %v, want %q once:\n%s", phrase, err, c.want, out.String())
+		}
+	}
+	file := filepath.Join(t.TempDir(), "notice")
+	if err := leaveNotice(file, extender.Report{PassedOver: newer}, extender.ErrFellBack, false); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := os.ReadFile(file)
+	if n, found := immutability.ParseNotice(string(left)); !found || n.Damaged != newer {
+		t.Errorf("it left %q, want that something newer was passed over", left)
+	}
+}
+
 func TestANoticeTellsThatNothingIsLeft(t *testing.T) {
 	args, key, s := sleeping(t, 1)
 	dir := filepath.Join(s.Capabilities().Location, filepath.Dir(filepath.FromSlash(key)))

@@ -60,6 +60,8 @@ func TestBadInputIsOneLineThatSaysWhatAndTheRemedy(t *testing.T) {
 		"a period below Google's minimum":   {[]string{"bucket", "ensure", "--storage-provider=GCS", "--store-container=b", "--retention-period=1h", "--retention-mode=governance"}, exitUsage, []string{"23h0m0s less than the shortest"}},
 		"a period that Azure cannot count":  {[]string{"bucket", "ensure", "--storage-provider=ABS", "--store-container=b", "--retention-period=25h", "--retention-mode=governance", "--dry-run"}, exitUsage, []string{"25h0m0s is not a multiple of 1 day"}},
 		"a policy of OSS that would lapse":  {[]string{"bucket", "ensure", "--storage-provider=OSS", "--store-container=b", "--retention-period=48h", "--retention-mode=compliance", "--locked=false"}, exitUsage, []string{"ends by itself"}},
+		"a bucket without a mode":           {[]string{"bucket", "ensure", "--storage-provider=S3", "--store-container=b", "--retention-period=24h"}, exitUsage, []string{"give --retention-mode=governance", "--retention-mode=compliance"}},
+		"a mode of OSS alone":               {[]string{"bucket", "ensure", "--storage-provider=OSS", "--store-container=b", "--retention-period=24h"}, exitUsage, []string{"give --locked"}},
 		"a bucket with a mode that is none": {with("bucket", "ensure", "--retention-type=object", "--retention-period=24h", "--retention-mode=strict"), exitUsage, []string{"strict", "governance", "compliance"}},
 		"a bucket that is a file":           {[]string{"bucket", "inspect", "--storage-provider=Local", "--store-container=/etc/hostname"}, exitRefused, []string{"no directory", "/etc/hostname"}},
 		"nothing of a bucket to lock":       {with("bucket", "lock", "--yes"), exitUsage, []string{"no retention", "a directory locks nothing by itself"}},

@@ -181,7 +181,14 @@ var (
 	ErrUnknownOutcome = errors.New("the store did not confirm; the object may exist")
 	ErrUnsupported    = errors.New("not supported by this store")
 	ErrNoSpace        = errors.New("no space left in the store")
+	// ErrBucketName is ErrNoBucket as well: no bucket has a name that its server does not allow.
+	ErrBucketName error = bucketNameError{}
 )
+
+type bucketNameError struct{}
+
+func (bucketNameError) Error() string        { return "the name of the bucket or container is not allowed" }
+func (bucketNameError) Is(target error) bool { return target == ErrNoBucket }
 
 // ImmutableError is the store's refusal to delete or change a version.
 type ImmutableError struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/store/admin"
@@ -253,6 +254,11 @@ func TestLockingIsAStepOfItsOwnThatNobodyTakesBack(t *testing.T) {
 			t.Errorf("locked, it is %+v", now)
 		}
 		says(t, p.fails(3, "bucket ensure", "--retention-period=24h", "--retention-mode=compliance", "--locked=false"), "what is locked stays so")
+		if table := p.succeeds("bucket inspect"); ofS3 {
+			says(t, table, "by a statement of its policy", "s3:PutBucketPolicy")
+		} else if strings.Contains(table, "statement") {
+			t.Errorf("inspect: %s", table)
+		}
 		says(t, p.fails(3, "bucket ensure", "--retention-period=24h", "--retention-mode=governance"), "weaker")
 		// What is locked can still become longer, and stays locked.
 		longer := p.ensures("--retention-period=48h", "--locked")
@@ -273,7 +279,7 @@ func TestWhatNoBucketCanBeIsRefusedAndNothingIsMade(t *testing.T) {
 		}
 		mode := "--retention-mode=compliance"
 		all := []refusal{
-			{[]string{"--retention-period=24h"}, "governance"}, // which mode?
+			{[]string{"--retention-period=24h"}, "give --retention-mode=governance"},
 			{[]string{mode}, "without a period"},
 			{[]string{"--retention-period=96000h", mode}, "3650 days"},
 			{[]string{"--retention-period=-1h", mode}, "less than nothing"},
@@ -294,6 +300,7 @@ func TestWhatNoBucketCanBeIsRefusedAndNothingIsMade(t *testing.T) {
 		case "Azure":
 			all = append(all, short, broken, elsewhere)
 		case "OSS":
+			all[0].says = "give --locked"
 			all = append(all, short, broken, elsewhere, refusal{[]string{"--retention-period=24h", mode}, "24h0m0s"},
 				refusal{[]string{"--retention-type=object", "--retention-period=24h", mode}, "whole buckets only"})
 		case "Swift":
@@ -450,9 +457,23 @@ func TestABucketThatWasMadeWithoutLocksIsRefusedWhereTheServerCannotAddThem(t *t
 	t.Parallel()
 	for _, name := range []string{"MinIO", "Ceph"} {
 		p := administered(t, fleet.Get(t, name), "", unmade(t), sites.Owner)
-		p.ensures()
+		before := p.ensures().After
 		says(t, p.fails(3, "bucket ensure", bests[name].wish...), "created with them", "etcdbrctl copy")
+		if name == "MinIO" { // of which it is known without an attempt
+			p.fails(3, "bucket ensure", append(bests[name].wish, "--dry-run")...)
+		}
+		// A plain bucket that kept versions from then on would never let go of anything.
+		if diff := cmp.Diff(before, p.inspects().Before, cmpopts.IgnoreFields(bucketState{}, "Notes")); diff != "" || before.Versioned {
+			t.Errorf("%s: refused, it is another (-before +now):\n%s", name, diff)
+		}
 	}
+}
+
+// TestANameThatNoBucketCanHaveIsToldAsThat: MinIO is asked, and of others this program knows it.
+func TestANameThatNoBucketCanHaveIsToldAsThat(t *testing.T) {
+	t.Parallel()
+	p := administered(t, fleet.Get(t, "MinIO"), "", "a..b", sites.Owner)
+	says(t, p.fails(2, "bucket ensure"), "is not allowed")
 }
 
 // TestABucketOfSomebodyElseIsRefusedByName, whether one may look at it or not.

@@ -68,7 +68,7 @@ type Bucket struct {
 	// Mode and Period are of the default lock or policy, for all that is written; ModeNone without one.
 	Mode   Mode   `json:"mode"`
 	Period Period `json:"retentionPeriod,omitempty"`
-	// Locked: the policy cannot be shortened or removed.
+	// Locked: the policy cannot be shortened or removed, whoever tries. See LockedByStatement.
 	Locked bool `json:"locked"`
 	// Lapses is when a policy that is not locked ends by itself; zero: never.
 	Lapses time.Time `json:"lapses,omitzero"`
@@ -78,6 +78,8 @@ type Bucket struct {
 	Guards []Guard `json:"guards,omitempty"`
 	// NoGuards are those that its server cannot or must not have, and why.
 	NoGuards map[Guard]string `json:"-"`
+	// NoLocks says why its server cannot allow locks of single objects any more; empty: it can, or only the attempt tells.
+	NoLocks string `json:"-"`
 	// AbortsUploads: what is left of interrupted uploads is removed, by a lifecycle rule or by the server itself.
 	AbortsUploads bool `json:"abortsUploads,omitempty"`
 	// Notes are sentences for people, for example what could not be read and why.
@@ -91,6 +93,10 @@ func (b Bucket) Level() Mode {
 	}
 	return modes[b.Mode.rank()]
 }
+
+// LockedByStatement: its settings are locked as far as S3 has that, by GuardSettings, which whoever may change the
+// bucket's policy can take away.
+func (b Bucket) LockedByStatement() bool { return !b.Locked && b.has(GuardSettings) }
 
 func (b Bucket) has(g Guard) bool {
 	for _, have := range b.Guards {

@@ -19,6 +19,7 @@ type BucketStepKind string
 const (
 	BucketCreate     BucketStepKind = "create"            // with ObjectLock, and with Period where the provider can
 	BucketVersions   BucketStepKind = "keep-versions"     // of what is overwritten
+	BucketSuspend    BucketStepKind = "suspend-versions"  // never planned: takes back BucketVersions where the locks that it was for are refused
 	BucketObjectLock BucketStepKind = "allow-locks"       // of single objects
 	BucketPolicy     BucketStepKind = "set-policy"        // to Mode and Period, both at least what they are
 	BucketExtend     BucketStepKind = "extend-policy"     // a locked one, to Period
@@ -144,6 +145,10 @@ func (w BucketWish) impossible(r BucketRules) *BucketRefusal {
 	case d%r.Unit != 0:
 		whole := d - d%r.Unit
 		return impossible("", "a period of %s is not a multiple of %s, which is what %s counts in: ask for %s or %s", w.Period, Period(r.Unit), r.Provider, Period(max(whole, r.Min)), Period(whole+r.Unit))
+	case w.Mode == "" && r.Lapses > 0:
+		return impossible(giveLocked, "%s", r.lapse())
+	case w.Mode == "":
+		return impossible("give --retention-mode=governance (privileged identities can lift a lock) or --retention-mode=compliance (nobody can)", "retention is asked for without a mode")
 	case w.Mode != ModeGovernance && w.Mode != ModeCompliance:
 		return impossible("say which", "the mode %q is neither %s (privileged identities can lift a lock) nor %s (nobody can)", string(w.Mode), ModeGovernance, ModeCompliance)
 	case w.locks() && w.Mode == ModeGovernance:
@@ -151,13 +156,15 @@ func (w BucketWish) impossible(r BucketRules) *BucketRefusal {
 	case w.Type == ByObject && w.Locked != nil:
 		return impossible("leave locked out: the mode says whether the lock of an object can be lifted", "only the policy of a bucket is locked, and with the retention type object there is none")
 	case r.Lapses > 0 && w.unlocks():
-		return impossible("", "%s", r.lapse())
+		return impossible(giveLocked, "%s", r.lapse())
 	}
 	return nil
 }
 
+const giveLocked = "give --locked"
+
 func (r BucketRules) lapse() string {
-	return fmt.Sprintf("a policy of %s that is not locked ends by itself after %s: only a locked one (locked: true, which nobody can undo) protects anything", r.Provider, time.Duration(r.Lapses))
+	return fmt.Sprintf("a policy of %s that is not locked ends by itself after %s: only a locked one, which nobody can undo, protects anything", r.Provider, time.Duration(r.Lapses))
 }
 
 // refuses is about this bucket.
@@ -179,11 +186,15 @@ func (b Bucket) refuses(w BucketWish, r BucketRules) *BucketRefusal {
 	}
 	switch {
 	case r.Lapses > 0 && !w.locks() && !b.Locked:
-		return impossible("", "%s", r.lapse())
-	case w.unlocks() && (b.Locked || b.has(GuardSettings) && !slices.Contains(w.Guards, GuardSettings)):
+		return impossible(giveLocked, "%s", r.lapse())
+	case w.unlocks() && b.Locked:
 		return refused("leave locked out", "the bucket is locked, and what is locked stays so")
+	case w.unlocks() && b.LockedByStatement() && !slices.Contains(w.Guards, GuardSettings):
+		return refused("leave locked out", "the bucket is locked by a statement of its policy (%s), and what is locked stays so", GuardSettings)
 	case w.Type == ByObject && b.Exists && !b.ObjectLock && r.OnlyNew != "":
 		return refused("", "the bucket was created without locks of single objects. %s", r.OnlyNew)
+	case b.Exists && !b.ObjectLock && b.NoLocks != "" && (w.Type == ByObject || r.StampsMode):
+		return refused("make a new bucket with etcdbrctl bucket ensure and copy the backups into it (etcdbrctl copy)", "%s", b.NoLocks)
 	case w.Type == ByObject:
 		return nil
 	case have > d:
@@ -304,7 +315,11 @@ func (p *bucketPlanner) stamped(b Bucket) {
 			"look at every version that is younger than %s, and lock it for %s from its creation (%s) where its lock ends sooner", w.Period, w.Period, w.Mode)
 	}
 	p.Level = w.Mode
-	if w.Mode == ModeGovernance {
+	switch {
+	case w.Mode != ModeGovernance:
+	case b.has(GuardSettings) || slices.Contains(w.Guards, GuardSettings):
+		p.note("a lock of mode governance can be lifted by whoever may take the statement %q out of the bucket's policy and holds s3:BypassGovernanceRetention", GuardSettings)
+	default:
 		p.note("privileged identities can lift a lock of mode governance (s3:BypassGovernanceRetention)")
 	}
 }

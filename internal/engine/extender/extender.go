@@ -137,8 +137,10 @@ type Report struct {
 
 	Verified string          `json:"verified"`          // "whole", or why not
 	Damaged  []replay.Damage `json:"damaged,omitempty"` // or missing
-	Warnings []string        `json:"warnings,omitempty"`
-	Excluded []string        `json:"excluded,omitempty"` // names of snapshots that restores leave out
+	// PassedOver is what is newer and of another history or of none, by its name: it was not read; empty: nothing is.
+	PassedOver string   `json:"passedOver,omitempty"`
+	Warnings   []string `json:"warnings,omitempty"`
+	Excluded   []string `json:"excluded,omitempty"` // names of snapshots that restores leave out
 
 	Changes    int64 `json:"changes"`    // requests that changed something in the store
 	BytesRead  int64 `json:"bytesRead"`  // of contents, to verify or to copy them

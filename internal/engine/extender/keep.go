@@ -43,7 +43,7 @@ func (x *run) both(ctx context.Context) error {
 	case err == nil, errors.As(err, &none): // it was found damaged
 		first = x.keep(ctx)
 	}
-	k.Newer = cmp.Or(newer, x.tripsOver(), x.impostor())
+	k.Newer = cmp.Or(newer, x.tripsOver(), x.report.PassedOver, x.impostor())
 	err = errors.Join(first, err)
 	if k.Problem != "" {
 		err = errors.Join(err, ErrNotKept)
@@ -60,6 +60,10 @@ func (x *run) newer() (what string, alone bool) {
 	switch {
 	case errors.As(err, &loss) && loss.Other == nil && loss.Newest <= x.q.Keep.Last, err != nil && len(all) == 0:
 		return "", false
+	case loss != nil && loss.Other != nil:
+		return beside(loss), false
+	case loss != nil:
+		return loss.Known + ": " + unreached(loss), false
 	case err != nil:
 		return err.Error(), false
 	case x.keeps(p.Base):

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -279,6 +280,27 @@ func TestANamedFullIsKnownByItsDigest(t *testing.T) {
 		r, err := s.try(s.Memory, keeping(full), digest)
 		if r.Kept.Problem != "" || !s.holds(genuine) {
 			t.Fatalf("day %d: %v, %+v", i, err, r.Kept)
+		}
+	}
+}
+
+// What is newer and belongs to no chain was not read, so nobody knows whether it is damaged; and it is told once.
+func TestANewerOneOfNoHistoryIsToldOnceAndNotAsDamage(t *testing.T) {
+	planted := enginetest.FullName(9999, 600)
+	for phrase, keep := range map[string]func(*extender.Request){"with a name": keeping(full), "without": func(*extender.Request) {}} {
+		s := asleep(t, inPlace(), full)
+		s.Clock.Advance(3 * day)
+		enginetest.Put(t, s.Memory, enginetest.Key(enginetest.MustName(planted)), []byte("without a manifest"))
+		var log strings.Builder
+		r, err := s.try(s.Memory, keep, func(q *extender.Request) { q.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		if !errors.Is(err, extender.ErrFellBack) || r.Base != full || len(r.Damaged) > 0 || len(r.Warnings) > 0 {
+			t.Errorf("%s: %v, base %s, damaged %v, warnings %q", phrase, err, r.Base, r.Damaged, r.Warnings)
+		}
+		if want := planted + " of the unnamed lineage, which was written later without a manifest, and goes to revision 9999"; r.PassedOver != want || r.Kept != nil && r.Kept.Newer != want {
+			t.Errorf("%s: it tells %q, kept %+v, want %q", phrase, r.PassedOver, r.Kept, want)
+		}
+		if strings.Count(log.String(), planted) != 1 {
+			t.Errorf("%s: the log has\n%s", phrase, log.String())
 		}
 	}
 }

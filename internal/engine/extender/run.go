@@ -198,7 +198,6 @@ func (x *run) choose(ctx context.Context) (choice, error) {
 		var loss *restoreplan.LossError
 		if errors.As(err, &loss) && x.accept == 0 {
 			x.accept, x.fellBack = 1, true
-			x.warn("%v", loss)
 			x.lost(loss)
 			continue
 		}
@@ -276,12 +275,33 @@ func (x *run) damaged(object, why string) {
 	x.q.Log.Error("a backup is damaged and is not kept locked", "object", object, "reason", why)
 }
 
-// lost records what is known and cannot be restored, unless the reason for it was recorded already.
+// lost records what is known and cannot be restored. What is gone counts as damaged, unless the reason for it was recorded
+// already; what belongs to another history is there, and nobody has read it.
 func (x *run) lost(loss *restoreplan.LossError) {
-	if len(x.report.Damaged) > 0 {
-		return
+	switch {
+	case loss.Other != nil:
+		x.report.PassedOver = beside(loss)
+		x.q.Log.Error("something newer is not kept locked", "object", loss.Known, "reason", "it is of "+timeline.Title(*loss.Other)+", "+loss.Why)
+	case len(x.report.Damaged) == 0:
+		x.damaged(loss.Known, unreached(loss))
 	}
-	x.damaged(loss.Known, loss.Error())
+}
+
+// beside names what is newer and of another history.
+func beside(loss *restoreplan.LossError) string {
+	return fmt.Sprintf("%s of %s, %s, and goes to revision %d", loss.Known, timeline.Title(*loss.Other), loss.Why, loss.Newest)
+}
+
+// unreached says why what is known of the history itself is not restored.
+func unreached(loss *restoreplan.LossError) string {
+	text := "it cannot be restored"
+	if loss.Why != "" {
+		text += "; " + loss.Why
+	}
+	if loss.Missing != nil {
+		text += ": missing " + loss.Missing.String()
+	}
+	return text
 }
 
 // passedOver condemns the fulls that a restore would prefer to the base if they were whole.

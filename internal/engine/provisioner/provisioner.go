@@ -102,6 +102,7 @@ func (p *Provisioner) Ensure(ctx context.Context, w immutability.BucketWish) (Re
 	plan, now := r.Plan, r.Before
 	for round := 1; ; round++ {
 		if err := p.carryOut(ctx, plan, &r); err != nil {
+			p.readBack(ctx, &r)
 			return r, err
 		}
 		if now, err = p.bucket.Read(ctx); err != nil {
@@ -129,24 +130,57 @@ func (p *Provisioner) carryOut(ctx context.Context, plan immutability.BucketPlan
 			continue
 		}
 		if err != nil {
-			if open := p.putBack(ctx, plan.Steps[:i], plan.Steps[i:], r); open != nil {
-				err = fmt.Errorf("%w; %w", err, open)
-			}
-			return err
+			return p.takeBack(ctx, plan, i, err, r)
 		}
 		r.Done = append(r.Done, Done{BucketStep: s, Said: said})
 	}
 	return nil
 }
 
-// putBackTimeout bounds how long after an interruption a lifted guard is still worked on.
-const putBackTimeout = 30 * time.Second
-
-// putBack adds the guard again that was lifted for steps of which one has failed. A plan that cannot be carried out
-// would leave the bucket without it for good.
-func (p *Provisioner) putBack(ctx context.Context, done, left []immutability.BucketStep, r *Report) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTimeout)
+// readBack tells in the report what has come of a plan that was broken off, if that can be told.
+func (p *Provisioner) readBack(ctx context.Context, r *Report) {
+	if len(r.Done) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTimeout)
 	defer cancel()
+	if now, err := p.bucket.Read(ctx); err == nil {
+		r.After, r.Level = &now, now.Level()
+	}
+}
+
+// takeBackTimeout bounds how long after an interruption is worked on what must not stay as it is.
+const takeBackTimeout = 30 * time.Second
+
+// takeBack undoes what was done only for the step that has failed: versions that are kept for locks that the server
+// refuses, and the guard that was lifted. A plan that cannot be carried out would leave the bucket so for good. It
+// returns why the plan has failed.
+func (p *Provisioner) takeBack(ctx context.Context, plan immutability.BucketPlan, failed int, why error, r *Report) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTimeout)
+	defer cancel()
+	done, left := plan.Steps[:failed], plan.Steps[failed:]
+	if left[0].Do == immutability.BucketObjectLock && refused(why) && slices.ContainsFunc(done, func(s immutability.BucketStep) bool { return s.Do == immutability.BucketVersions }) {
+		suspend := immutability.BucketStep{Do: immutability.BucketSuspend, Text: "keep versions of what is overwritten no longer, as before"}
+		if said, err := p.bucket.Do(ctx, suspend); err != nil {
+			why = fmt.Errorf("%w; the bucket keeps versions since, and that cannot be taken back: %w", why, err)
+		} else {
+			r.Done = append(r.Done, Done{BucketStep: suspend, Said: said})
+		}
+	}
+	if err := p.putBack(ctx, done, left, r); err != nil {
+		why = fmt.Errorf("%w; %w", why, err)
+	}
+	return why
+}
+
+// refused: the server has answered, so that the step was not done.
+func refused(err error) bool {
+	var r *immutability.BucketRefusal
+	return errors.As(err, &r) || errors.Is(err, store.ErrForbidden) || errors.Is(err, store.ErrUnsupported)
+}
+
+// putBack adds the guard again that was lifted.
+func (p *Provisioner) putBack(ctx context.Context, done, left []immutability.BucketStep, r *Report) error {
 	for _, add := range left {
 		if add.Do != immutability.BucketGuard || !slices.ContainsFunc(done, func(s immutability.BucketStep) bool {
 			return s.Do == immutability.BucketLift && s.Guard == add.Guard

@@ -49,6 +49,8 @@ func (b *bucket) Do(ctx context.Context, s immutability.BucketStep) (string, err
 	switch s.Do {
 	case immutability.BucketCreate:
 		b.state = immutability.Bucket{Exists: true, Mode: s.Mode, Period: s.Period}
+	case immutability.BucketVersions, immutability.BucketSuspend:
+		b.state.Versioned = s.Do == immutability.BucketVersions
 	case immutability.BucketPolicy, immutability.BucketExtend:
 		b.state.Period = s.Period
 	case immutability.BucketLock:
@@ -105,6 +107,48 @@ func TestAGuardThatWasLiftedIsPutBackWhenAStepFails(t *testing.T) {
 		r, err := provisioner.New(b).Ensure(ctx, w)
 		if !errors.Is(err, refused) || !strings.Contains(err.Error(), c.says) || !slices.Equal(b.did, c.did) || len(r.Done) != len(c.did) {
 			t.Errorf("%s: it did %v and tells %d, %v", phrase, b.did, len(r.Done), err)
+		}
+	}
+}
+
+// Versions that a bucket keeps only for locks that it cannot have would stay for good.
+func TestVersionsAreKeptNoLongerWhereTheServerRefusesTheLocksThatTheyWereFor(t *testing.T) {
+	plain := immutability.Bucket{Exists: true, AbortsUploads: true, Guards: []immutability.Guard{immutability.GuardPlainHTTP, immutability.GuardOldTLS}}
+	guarded := plain
+	guarded.Guards = immutability.Guards()[:2:2]
+	guarded.Guards = append(guarded.Guards, immutability.GuardSettings)
+	versioned := plain
+	versioned.Versioned = true
+	refusal := &immutability.BucketRefusal{Reason: "too late"}
+	w := immutability.BucketWish{Type: immutability.ByBucket, Period: immutability.Period(96 * time.Hour), Mode: immutability.ModeCompliance}
+	for phrase, c := range map[string]struct {
+		state immutability.Bucket
+		fails error
+		did   []immutability.BucketStepKind
+		kept  bool
+	}{
+		"refused":             {plain, refusal, []immutability.BucketStepKind{"keep-versions", "suspend-versions"}, false},
+		"not permitted":       {plain, store.ErrForbidden, []immutability.BucketStepKind{"keep-versions", "suspend-versions"}, false},
+		"unknown":             {plain, store.ErrUnsupported, []immutability.BucketStepKind{"keep-versions", "suspend-versions"}, false},
+		"it kept them before": {versioned, refusal, nil, true},
+		"no answer":           {plain, errors.New("lost"), []immutability.BucketStepKind{"keep-versions"}, true}, // it may have been done
+		"behind a guard":      {guarded, refusal, []immutability.BucketStepKind{"lift-guard", "keep-versions", "suspend-versions", "add-guard"}, false},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b := &bucket{rules: "S3", state: c.state, before: func(s immutability.BucketStep) error {
+			if s.Do == immutability.BucketObjectLock {
+				cancel() // as by a signal
+				return c.fails
+			}
+			return nil
+		}}
+		r, err := provisioner.New(b).Ensure(ctx, w)
+		if !errors.Is(err, c.fails) || !slices.Equal(b.did, c.did) || b.state.Versioned != c.kept {
+			t.Errorf("%s: it did %v, versioned %t, %v", phrase, b.did, b.state.Versioned, err)
+		}
+		if got := r.After; len(c.did) > 0 && (got == nil || got.Versioned != c.kept) {
+			t.Errorf("%s: it tells %+v, want what was read back", phrase, got)
 		}
 	}
 }

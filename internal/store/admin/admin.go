@@ -39,8 +39,10 @@ type Bucket interface {
 
 // The errors a caller branches on, besides those of package store.
 var (
-	ErrForeign  = errors.New("the bucket belongs to somebody else")
-	ErrNotEmpty = errors.New("the bucket is not empty")
+	ErrForeign = errors.New("the bucket belongs to somebody else")
+	// ErrIncomplete: to make the bucket, more has to be told.
+	ErrIncomplete = errors.New("the bucket cannot be made yet")
+	ErrNotEmpty   = errors.New("the bucket is not empty")
 	// ErrWeaker: the bucket was changed meanwhile, and the step would take protection away.
 	ErrWeaker = errors.New("this would take protection away")
 )

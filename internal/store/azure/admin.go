@@ -58,7 +58,7 @@ func (a *Admin) Read(ctx context.Context) (immutability.Bucket, error) {
 	b := immutability.Bucket{Mode: immutability.ModeNone}
 	told := a.s.management.ask(ctx)
 	switch {
-	case errors.Is(told.err, store.ErrNoBucket):
+	case errors.Is(told.err, store.ErrNoBucket) && !errors.Is(told.err, store.ErrBucketName):
 		return b, nil
 	case told.err != nil:
 		return b, fmt.Errorf("inspect %s: %w", a.s.caps.Location, told.err)

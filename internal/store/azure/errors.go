@@ -35,7 +35,7 @@ type rule struct {
 var rules = []rule{
 	{codes: []string{"BlobNotFound", "ResourceNotFound"}, kind: store.ErrNotFound},
 	{codes: []string{"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled"}, kind: store.ErrNoBucket, remedy: "check the container's name and the account, or create it"},
-	{codes: []string{"InvalidResourceName"}, kind: store.ErrNoBucket, remedy: "this cannot be the name of a container or blob, check the container"},
+	{codes: []string{"InvalidResourceName"}, kind: store.ErrBucketName, remedy: "check the container, and the prefix"},
 	{codes: []string{"BlobAlreadyExists", "UnauthorizedBlobOverwrite", "ConditionNotMet"}, kind: store.ErrExists},
 	{codes: []string{"AuthenticationFailed"}, kind: store.ErrCredentials, remedy: "check storageAccount and storageKey, sasToken or the identity's tenant"},
 	{codes: []string{"InvalidAuthenticationInfo", "NoAuthenticationInformation"}, kind: store.ErrCredentials, remedy: "check the credentials' form: storageKey is base64, sasToken is what follows the question mark"},

@@ -178,7 +178,7 @@ func (a *Admin) do(ctx context.Context, step immutability.BucketStep) (string, e
 // as it is: what it lacks is planned when it is read.
 func (a *Admin) create(ctx context.Context, step immutability.BucketStep) (string, error) {
 	if a.made.Project == "" {
-		return "", &store.Failure{Kind: store.ErrCredentials, Said: "the project that the bucket shall belong to is not known", Remedy: "name it (--project), or give the key of a service account, which names it"}
+		return "", &store.Failure{Kind: admin.ErrIncomplete, Said: "the project that the bucket shall belong to is not known", Remedy: "name it (--project), or give the key of a service account, which names it"}
 	}
 	attrs := &storage.BucketAttrs{
 		Location: a.made.Region, UniformBucketLevelAccess: storage.UniformBucketLevelAccess{Enabled: true},

@@ -63,7 +63,7 @@ func (a *Admin) read(ctx context.Context) (immutability.Bucket, error) {
 	b := immutability.Bucket{Mode: immutability.ModeNone}
 	_, err := a.s.client.GetBucketInfo(ctx, &osssdk.GetBucketInfoRequest{Bucket: a.bucket()})
 	err = a.s.classify(ctx, err)
-	if errors.Is(err, store.ErrNoBucket) {
+	if errors.Is(err, store.ErrNoBucket) && !errors.Is(err, store.ErrBucketName) {
 		return b, nil
 	}
 	denied := errors.Is(err, store.ErrForbidden)

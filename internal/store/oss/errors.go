@@ -32,7 +32,7 @@ var rules = []rule{
 	{words: "must be addressed using the specified endpoint", remedy: "the bucket is in another region, correct storageEndpoint or --store-endpoint-override"},
 	{codes: []string{"NoSuchKey", "NoSuchVersion"}, kind: store.ErrNotFound},
 	{codes: []string{"NoSuchBucket"}, kind: store.ErrNoBucket, remedy: "check the container's name and the endpoint, or create it"},
-	{codes: []string{"InvalidBucketName"}, kind: store.ErrNoBucket, remedy: "this cannot be the name of a bucket, check the container"},
+	{codes: []string{"InvalidBucketName"}, kind: store.ErrBucketName, remedy: "check the container"},
 	{codes: []string{"FileAlreadyExists", codeImmutable}, kind: store.ErrExists},
 	{codes: []string{"InvalidAccessKeyId"}, kind: store.ErrCredentials, remedy: "check accessKeyID, and that the key still exists and is enabled"},
 	{codes: []string{"SignatureDoesNotMatch"}, kind: store.ErrCredentials, remedy: "check accessKeySecret, it does not fit accessKeyID, and the field region if the endpoint does not name it"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -118,6 +119,9 @@ func (a *Admin) read(ctx context.Context) (immutability.Bucket, error) {
 	if err := a.readPolicy(ctx, &b); err != nil {
 		return b, err
 	}
+	if i := slices.Index(b.Notes, shortened); i >= 0 && b.LockedByStatement() {
+		b.Notes[i] = shortenedAfter
+	}
 	return b, a.readLifecycle(ctx, &b)
 }
 
@@ -140,6 +144,7 @@ func (a *Admin) limits(b *immutability.Bucket, server string) {
 	b.NoGuards = map[immutability.Guard]string{}
 	if a.isMinIO(server) {
 		b.AbortsUploads = true
+		b.NoLocks = "MinIO allows locks only in buckets that were created with them"
 		b.NoGuards[immutability.GuardOldTLS] = "MinIO has no such condition, and takes TLS from 1.2 on only"
 		b.NoGuards[immutability.GuardMarkers] = "MinIO asks for s3:DeleteObject for deletions of versions as well, so nothing could be collected any more"
 	}
@@ -205,9 +210,9 @@ func (a *Admin) do(ctx context.Context, step immutability.BucketStep) (string, e
 	case immutability.BucketCreate:
 		return a.create(ctx, step)
 	case immutability.BucketVersions:
-		_, err := a.s.client.PutBucketVersioning(ctx, &awss3.PutBucketVersioningInput{Bucket: a.bucket(),
-			VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}})
-		return "", a.s.classify(ctx, err)
+		return "", a.setVersioning(ctx, types.BucketVersioningStatusEnabled)
+	case immutability.BucketSuspend:
+		return "", a.setVersioning(ctx, types.BucketVersioningStatusSuspended)
 	case immutability.BucketObjectLock:
 		return "", a.allowLocks(ctx)
 	case immutability.BucketPolicy:
@@ -246,6 +251,13 @@ func (a *Admin) create(ctx context.Context, step immutability.BucketStep) (strin
 		return "", &store.Failure{Kind: admin.ErrForeign, Said: fmt.Sprintf("the name %q is taken", a.s.opts.Bucket), Remedy: "choose another name", Cause: err}
 	}
 	return "", a.s.classify(ctx, err)
+}
+
+// setVersioning switches versions on or off again. Servers refuse the latter where objects can be locked.
+func (a *Admin) setVersioning(ctx context.Context, status types.BucketVersioningStatus) error {
+	_, err := a.s.client.PutBucketVersioning(ctx, &awss3.PutBucketVersioningInput{Bucket: a.bucket(),
+		VersioningConfiguration: &types.VersioningConfiguration{Status: status}})
+	return a.s.classify(ctx, err)
 }
 
 // allowLocks switches object lock on for a bucket that keeps versions.

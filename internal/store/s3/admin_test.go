@@ -167,7 +167,7 @@ func TestWhyABucketCannotBeLookedAtIsAskedFor(t *testing.T) {
 	}{
 		"a wrong secret":          {http.StatusForbidden, http.StatusForbidden, "SignatureDoesNotMatch", store.ErrCredentials, "check secretAccessKey"},
 		"a session that is over":  {http.StatusBadRequest, http.StatusBadRequest, "ExpiredToken", store.ErrCredentials, "renew the token"},
-		"no name of a bucket":     {http.StatusBadRequest, http.StatusBadRequest, "InvalidBucketName", store.ErrNoBucket, "cannot be the name of a bucket"},
+		"no name of a bucket":     {http.StatusBadRequest, http.StatusBadRequest, "InvalidBucketName", store.ErrBucketName, "the name of the bucket or container is not allowed"},
 		"no right":                {http.StatusForbidden, http.StatusForbidden, "AccessDenied", store.ErrForbidden, "grant the action"},
 		"no right to look so far": {http.StatusForbidden, http.StatusOK, "", store.ErrForbidden, "grant the action"},
 	} {
@@ -192,6 +192,14 @@ func TestLocksAreAllowedLaterWhereTheServerCan(t *testing.T) {
 	var refusal *immutability.BucketRefusal
 	if _, err := do(t, a, immutability.BucketStep{Do: immutability.BucketObjectLock}); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "etcdbrctl copy") {
 		t.Errorf("without versions: %v", err)
+	}
+	for _, want := range []immutability.BucketStepKind{immutability.BucketVersions, immutability.BucketSuspend} {
+		if _, err := do(t, a, immutability.BucketStep{Do: want}); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := a.Read(t.Context()); err != nil || b.Versioned != (want == immutability.BucketVersions) {
+			t.Errorf("%s: %+v, %v", want, b, err)
+		}
 	}
 	for _, s := range []immutability.BucketStep{{Do: immutability.BucketVersions}, {Do: immutability.BucketObjectLock}, compliance(immutability.BucketPolicy)} {
 		if _, err := do(t, a, s); err != nil {
@@ -342,6 +350,25 @@ func TestStatementsOfOthersStayAndOursAreKnownHoweverTheyAreWritten(t *testing.T
 	}
 	if strings.Contains(f.policy, "Druid") || !strings.Contains(f.policy, theirs) {
 		t.Errorf("lifted: %s", f.policy)
+	}
+}
+
+// Nobody shall be warned of a right that a statement denies to everybody.
+func TestWhoCanShortenTheDefaultLockDependsOnTheStatement(t *testing.T) {
+	f := &service{exists: true, versioning: "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
+		lock: "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Days>4</Days></DefaultRetention></Rule></ObjectLockConfiguration>"}
+	a := administer(t, f)
+	for _, guarded := range []bool{false, true} {
+		if guarded {
+			if _, err := do(t, a, immutability.BucketStep{Do: immutability.BucketGuard, Guard: immutability.GuardSettings}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := a.Read(t.Context())
+		notes := strings.Join(b.Notes, "\n")
+		if err != nil || strings.Contains(notes, "by whoever holds s3:PutBucketObjectLockConfiguration") == guarded || strings.Contains(notes, "s3:PutBucketPolicy") != guarded {
+			t.Errorf("with the statement %t: %v\n%s", guarded, err, notes)
+		}
 	}
 }
 

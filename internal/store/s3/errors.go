@@ -28,7 +28,7 @@ type rule struct {
 var rules = []rule{
 	{codes: []string{"NoSuchKey", "NoSuchVersion", "NotFound"}, kind: store.ErrNotFound},
 	{codes: []string{"NoSuchBucket"}, kind: store.ErrNoBucket, remedy: "check the container's name and the endpoint, or create it"},
-	{codes: []string{"InvalidBucketName"}, kind: store.ErrNoBucket, remedy: "this cannot be the name of a bucket, check the container"},
+	{codes: []string{"InvalidBucketName"}, kind: store.ErrBucketName, remedy: "check the container"},
 	{codes: []string{"PreconditionFailed"}, kind: store.ErrExists},
 	{codes: []string{"InvalidAccessKeyId", "InvalidToken", "InvalidClientTokenId", "UnrecognizedClientException"}, kind: store.ErrCredentials,
 		remedy: "check accessKeyID, and that the key belongs to this endpoint and still exists"},

@@ -228,6 +228,12 @@ func (s *Store) Inspect(ctx context.Context) (store.Bucket, error) {
 	return s.describe(told), nil
 }
 
+// Who can shorten the default lock: shortened, and where a statement of the bucket's policy denies that, shortenedAfter.
+const (
+	shortened      = "the default lock can be shortened or removed by whoever holds s3:PutBucketObjectLockConfiguration; versions already locked are not touched by that"
+	shortenedAfter = "the default lock can be shortened or removed by nobody until whoever holds s3:PutBucketPolicy has taken the statement DruidDenySettings out of the bucket's policy; versions already locked are not touched by that"
+)
+
 // describe puts settings into words.
 func (s *Store) describe(told *settings) store.Bucket {
 	b := store.Bucket{Default: immutability.ModeUnknown}
@@ -251,7 +257,7 @@ func (s *Store) describe(told *settings) store.Bucket {
 	case lock.mode == immutability.ModeNone:
 		b.Notes = append(b.Notes, "object lock is on but has no default: only objects written with an explicit lock are protected")
 	default:
-		b.Notes = append(b.Notes, "the default lock can be shortened or removed by whoever holds s3:PutBucketObjectLockConfiguration; versions already locked are not touched by that")
+		b.Notes = append(b.Notes, shortened)
 	}
 	return b
 }
