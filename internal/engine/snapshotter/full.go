@@ -47,11 +47,16 @@ func (n *session) takeFulls(ctx context.Context) error {
 		}
 		for failures := 1; ; failures++ {
 			n.log.Info("taking a full snapshot", "reason", why)
-			_, err := n.takeFull(ctx, asked{demanded: demanded})
+			_, err := n.takeFull(ctx, asked{demanded: demanded, scheduled: !demanded})
 			if err == nil {
 				break
 			}
 			switch {
+			case errors.Is(err, errRests):
+				if err := n.rests(ctx); err != nil {
+					return err
+				}
+				continue
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case errors.Is(err, ErrOwned), errors.Is(err, errHistory):
@@ -68,14 +73,20 @@ func (n *session) takeFulls(ctx context.Context) error {
 // restPace is how often is asked whether a planned stop is still near.
 const restPace = time.Second
 
-// rests waits as long as the newest full is the last one before a planned stop.
+// errRests is why a full that is due by the schedule is not taken now.
+var errRests = errors.New("members are about to stop, and the newest full is the final one")
+
+// ending: the newest full is the last one before a planned stop, which is near.
+func (n *session) ending(ctx context.Context) bool {
+	n.mu.Lock()
+	final := n.lastFull != nil && n.lastFull.Key.Name.Final
+	n.mu.Unlock()
+	return final && n.cfg.Ending != nil && n.cfg.Ending(ctx)
+}
+
+// rests waits until a full that is due by the schedule may be taken.
 func (n *session) rests(ctx context.Context) error {
-	final := func() bool {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		return n.lastFull != nil && n.lastFull.Key.Name.Final
-	}
-	for told := false; n.cfg.Ending != nil && final() && n.cfg.Ending(ctx); told = true {
+	for told := false; n.ending(ctx); told = true {
 		if !told {
 			n.log.Info("a full snapshot is due by the schedule, and waits: members are about to stop, and the newest one is the final one")
 		}
@@ -90,9 +101,10 @@ func (n *session) rests(ctx context.Context) error {
 
 // asked is which full is asked for.
 type asked struct {
-	final    bool   // the last one before a planned stop
-	purpose  string // of a final one; empty: none in particular
-	demanded bool   // it is not taken if a full that began since was enough
+	final     bool   // the last one before a planned stop
+	purpose   string // of a final one; empty: none in particular
+	demanded  bool   // it is not taken if a full that began since was enough
+	scheduled bool   // it is not taken before a planned stop that is near
 }
 
 // takeFull takes one full, after the one that is being taken, if there is any. It ends with ctx or
@@ -106,6 +118,9 @@ func (n *session) takeFull(ctx context.Context, which asked) (Taken, error) {
 		defer func() { <-n.slot }()
 	case <-ctx.Done():
 		return Taken{}, fmt.Errorf("take a full snapshot: %w", context.Cause(ctx))
+	}
+	if which.scheduled && n.ending(ctx) { // the one before was the final one
+		return Taken{}, errRests
 	}
 	began := n.cfg.Now()
 	n.mu.Lock()

@@ -409,6 +409,50 @@ func TestNoScheduledFullFollowsTheFinalOneBeforeAPlannedStop(t *testing.T) {
 	r.stop()
 }
 
+// The same if it becomes due while the final one is being taken.
+func TestAScheduledFullThatWaitsForTheFinalOneIsNotTakenAfterIt(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(3)
+	schedule, err := ParseSchedule("@every 1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var long atomic.Bool
+	asked := make(chan struct{}, 100)
+	cfg := config(e, s)
+	cfg.Schedule = schedule
+	cfg.Ending = func(context.Context) bool {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return true
+	}
+	cfg.Compare = func(context.Context, Member, snapshot.Revision) (Comparison, error) {
+		if long.CompareAndSwap(true, false) { // as for a large database
+			time.Sleep(2500 * time.Millisecond)
+		}
+		return Comparison{}, nil
+	}
+	r := start(t, cfg)
+	first := r.delivered(func(full *Taken) bool { return full != nil })
+	r.delivered(func(full *Taken) bool { return full.Key != first.Key }) // a scheduled one, so that the next is due in a second
+	long.Store(true)
+	final := r.full(true)
+	for range 2 {
+		select {
+		case <-asked:
+		case <-time.After(patience):
+			t.Fatal("nobody asks whether a planned stop is near")
+		}
+	}
+	if newest := r.Standing().LastFull; newest.Key != final.Key {
+		t.Errorf("the newest full is %s, and the final one %s", newest.Key.Name, final.Key.Name)
+	}
+	r.stop()
+}
+
 // While the cluster slept somebody put a full into the bucket that passes for one of its own and is newer than the final one.
 func TestWhoWakesUpTakesAFullOfHisOwn(t *testing.T) {
 	t.Parallel()

@@ -132,16 +132,19 @@ func TestWithoutBeingAskedWhatIsGoneIsMadeAnewAndTheSizeStays(t *testing.T) {
 		wantMembers, wantPods   int32
 		wantStatefulSet, wantCM bool
 	}{
-		"nothing is gone":                        {[]func(*Observed){wants(5)}, 3, 3, false, false},
-		"the StatefulSet and the pods":           {[]func(*Observed){wants(5), noSet, noPods}, 3, 3, true, true},
-		"the StatefulSet, while three run":       {[]func(*Observed){wants(1), noSet}, 3, 3, true, true},
-		"the StatefulSet, and nobody is wanted":  {[]func(*Observed){wants(0), noSet, noPods}, 3, 3, true, true},
-		"the ConfigMap":                          {[]func(*Observed){wants(5), noConfig}, 3, 3, true, true},
-		"the ConfigMap, and nobody is wanted":    {[]func(*Observed){wants(0), noConfig}, 3, 3, true, true},
-		"both, and the pods":                     {[]func(*Observed){wants(1), noConfig, noSet, noPods}, 3, 3, true, true},
-		"the StatefulSet of a cluster asleep":    {[]func(*Observed){wants(3), noSet, asleep}, 3, 0, true, true},
-		"the same, and EtcdMembers are left":     {[]func(*Observed){wants(3), noSet, noPods, sleeps()}, 3, 0, true, true},
-		"both of one asleep, with EtcdMembers":   {[]func(*Observed){wants(3), noConfig, noSet, noPods, sleeps()}, 3, 0, true, true},
+		"nothing is gone":                       {[]func(*Observed){wants(5)}, 3, 3, false, false},
+		"the StatefulSet and the pods":          {[]func(*Observed){wants(5), noSet, noPods}, 3, 3, true, true},
+		"the StatefulSet, while three run":      {[]func(*Observed){wants(1), noSet}, 3, 3, true, true},
+		"the StatefulSet, and nobody is wanted": {[]func(*Observed){wants(0), noSet, noPods}, 3, 3, true, true},
+		"the ConfigMap":                         {[]func(*Observed){wants(5), noConfig}, 3, 3, true, true},
+		"the ConfigMap, and nobody is wanted":   {[]func(*Observed){wants(0), noConfig}, 3, 3, true, true},
+		"both, and the pods":                    {[]func(*Observed){wants(1), noConfig, noSet, noPods}, 3, 3, true, true},
+		"the StatefulSet of a cluster asleep":   {[]func(*Observed){wants(3), noSet, asleep}, 3, 0, true, true},
+		"the same, and EtcdMembers are left":    {[]func(*Observed){wants(3), noSet, noPods, sleeps()}, 3, 0, true, true},
+		"both of one asleep, with EtcdMembers":  {[]func(*Observed){wants(3), noConfig, noSet, noPods, sleeps()}, 3, 0, true, true},
+		"of one that sleeps again, unproven": {[]func(*Observed){wants(3), noSet, noPods, sleeps(awake), func(o *Observed) {
+			o.Etcd.Status.Conditions = druidv1alpha1.SetCondition(nil, druidv1alpha1.Condition{Type: druidv1alpha1.ConditionHibernated, Status: druidv1alpha1.ConditionTrue, Reason: druidv1alpha1.ReasonHibernatedUnproven}, metav1.NewTime(testNow))
+		}}, 3, 0, true, true},
 		"the StatefulSet of one that wakes up":   {[]func(*Observed){wants(3), noSet, noPods, sleeps(awake)}, 3, 3, true, true},
 		"both of a cluster that is to be larger": {[]func(*Observed){wants(5), noConfig, noSet, noPods}, 3, 3, true, true},
 	} {

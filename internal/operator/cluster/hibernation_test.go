@@ -593,6 +593,28 @@ func TestWhatIsKeptLockedInAFormerStoreStaysSoThroughAnotherSleep(t *testing.T) 
 	}
 }
 
+// Nothing of a change that is refused is done, so that what is written down stays as true as it was.
+func TestWhatIsRefusedChangesNothingOfWhatIsKnownOfASleep(t *testing.T) {
+	short := func(o *Observed) {
+		o.Etcd.Spec.Backup.Store.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionObject, RetentionPeriod: &metav1.Duration{Duration: 12 * time.Hour}}
+	}
+	for phrase, seen := range map[string][]func(*Observed){
+		"members are wanted": {wants(3), locks, recorded(1), gone, short},
+		"none is, without proof": {wants(0), locks, recorded(1, awake), refusing, short, func(o *Observed) {
+			o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: ptr(true)}
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSkipHibernationBackup: "true"}
+		}},
+		"there is to be no store": {wants(3), recorded(1, awake), func(o *Observed) { o.Etcd.Spec.Backup.Store, o.TokenTaken = nil, true }},
+	} {
+		o := running(t, 3, seen...)
+		want := o.Etcd.Status.Hibernation.DeepCopy()
+		p := mustDecide(t, o, testSettings)
+		if d := cmp.Diff(want, p.Hibernation); len(p.Refused) == 0 || d != "" {
+			t.Errorf("%s: refused %q; -want +got:\n%s", phrase, p.Refused, d)
+		}
+	}
+}
+
 // Somebody deleted it, and its pods are there: they get another one before anything else.
 func TestMembersWithoutAStatefulSetDoNotCountAsAsleep(t *testing.T) {
 	noSet := func(o *Observed) { delete(o.Live, Key{"StatefulSet", "main"}); o.StatefulSet = nil }

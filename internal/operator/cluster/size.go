@@ -172,7 +172,8 @@ func (s size) keep(why string) rollout.ScaleStep {
 func (s size) present() size {
 	e := s.o.Etcd
 	h := e.Status.Hibernation
-	asleep := h != nil && h.EtcdUID == e.UID && h.AwakeSince == nil && len(s.o.Pods) == 0
+	stops := h != nil && h.EtcdUID == e.UID && h.AwakeSince == nil
+	asleep := (stops || holds(e.Status.Conditions, druidv1alpha1.ConditionHibernated)) && len(s.o.Pods) == 0
 	if s.want = s.o.replicas(); s.o.StatefulSet == nil && !asleep && !e.RuntimeComponentsDisabled() && len(s.o.Members)+len(s.o.Pods) > 0 {
 		if s.want = s.live.Members; s.want == 0 {
 			for i := range s.o.Members {

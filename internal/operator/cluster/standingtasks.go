@@ -36,15 +36,18 @@ func collectionTask(e *druidv1alpha1.Etcd) *druidv1alpha1.EtcdOperatorTask {
 // with credentials of its own.
 func (p *Plan) standingTasks(o *Observed) {
 	e := o.Etcd
-	p.standing(o, extensionTask(e), p.Sleep.Extend, !o.anothers(), "nothing is to be kept locked for a hibernation")
+	p.standing(o, extensionTask(e), p.Sleep.Extend, o.lacksExtension(), "nothing is to be kept locked for a hibernation")
 	p.standing(o, collectionTask(e), collects(e), true, "the sidecars collect, or nobody does")
 }
+
+// lacksExtension: the operator may make a task that prolongs locks. Where another one has its name the condition tells.
+func (o *Observed) lacksExtension() bool { return !o.anothers() && o.NoExtension == "" }
 
 // keepLocked makes the task anew by which, as was applied, the lock of the final full is prolonged of a cluster that sleeps or wakes
 // up. It does so also while a change waits to be asked for, or is refused: the lock would end.
 func (p *Plan) keepLocked(o *Observed) {
 	if h := p.Hibernation; h != nil && h.EtcdUID == o.Etcd.UID && h.FinalSnapshot != nil && immutabilityOf(o.Etcd.AsApplied()) != nil {
-		p.standing(o, extensionTask(o.Etcd), true, !o.anothers(), "")
+		p.standing(o, extensionTask(o.Etcd), true, o.lacksExtension(), "")
 	}
 }
 

@@ -43,6 +43,7 @@ func TestACollectorHasATaskOfItsOwn(t *testing.T) {
 		"it sleeps, and both are needed":  {[]func(*Observed){wants(0), locks, recorded(2), gone, collector}, "make EtcdOperatorTask main-hibernation, make EtcdOperatorTask main-collection"},
 		"it wakes up, and nothing is new": {[]func(*Observed){locks, recorded(1, awake), collector, made, asked}, ""},
 		"the same, and the task is gone":  {[]func(*Observed){locks, recorded(1, awake), collector, made}, "make EtcdOperatorTask main-hibernation"},
+		"the same, its name is taken":     {[]func(*Observed){locks, recorded(1, awake), collector, made, func(o *Observed) { o.NoExtension = "taken" }}, ""},
 		"the same, somebody's is there":   {[]func(*Observed){locks, recorded(1, awake), collector, made, somebodys}, ""},
 	} {
 		o := running(t, 3, c.seen...)

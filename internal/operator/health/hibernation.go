@@ -30,8 +30,11 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 		return h
 	}
 	at := metav1.NewTime(newest.At.UTC().Truncate(time.Second))
-	if known := h.FinalSnapshot.LookedAt; !found || known != nil && !known.Before(&at) {
+	switch known := h.FinalSnapshot.LookedAt; {
+	case !found, known != nil && !known.Before(&at):
 		return h
+	case !about(newest, h.FinalSnapshot) && newest.At.Before(h.FinalSnapshot.VerifiedAt.Time):
+		return h // of a former sleep
 	}
 	h = h.DeepCopy()
 	f := h.FinalSnapshot

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -266,6 +267,25 @@ func TestANoticeOfAnOlderProgramIsReadByItsNames(t *testing.T) {
 		}), druidv1alpha1.ConditionHibernationBackupProtected)
 		if c == nil || c.Status != want {
 			t.Errorf("%s was kept: %+v, want %s", kept, c, want)
+		}
+	}
+}
+
+// The task of a sleep stands on if the cluster sleeps again before it is awake like any other.
+func TestWhatARunOfAFormerSleepToldIsNotAboutTheFinalFullOfThisOne(t *testing.T) {
+	final := druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00000020-1748746800.final", Revision: 20, VerifiedAt: ago(time.Minute), ProtectedUntil: ptr(ago(-96 * time.Hour))}
+	former := "Full-00000000-00000009-1748746000.final"
+	for phrase, n := range map[string]immutability.Notice{
+		"it kept the former one":         {At: testNow.Add(-3 * time.Hour), Snapshot: former, Recorded: former, End: 9, Held: true},
+		"the same, of the same revision": {At: testNow.Add(-3 * time.Hour), Snapshot: former, Recorded: former, End: 20, Held: true},
+		"it released":                    {At: testNow.Add(-3 * time.Hour), Snapshot: "Full-00000000-00000010-1748746500", End: 10, Released: true},
+	} {
+		o := sleeping(final, func(o *Observation) {
+			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(3 * time.Hour)},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
+		})
+		if got := Hibernation(o); cmp.Diff(*got.FinalSnapshot, final) != "" {
+			t.Errorf("%s: %+v", phrase, got.FinalSnapshot)
 		}
 	}
 }

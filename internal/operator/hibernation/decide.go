@@ -178,7 +178,8 @@ func (f Facts) unfit() (reason, why string, after time.Duration) {
 func (f Facts) stop(s Step, final *druidv1alpha1.FinalSnapshot, without string) Step {
 	former := f.mine()
 	if final == nil && former != nil && former.FinalSnapshot != nil && former.AwakeSince != nil && former.NewFull == "" && !f.Unprotected {
-		s.Record, s.Extend = former, f.extends()
+		s.Record, s.Extend = former.DeepCopy(), f.extends()
+		s.Record.VolumesGoSince = nil // those that there are have been made since
 		s.Reason, s.Message = druidv1alpha1.ReasonScalingToZero, fmt.Sprintf("the members stop: %s; what protects %s stays", without, former.FinalSnapshot.Name)
 		return s
 	}

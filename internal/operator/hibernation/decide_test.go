@@ -346,6 +346,15 @@ func unproven(f *Facts) { f.Unprotected = true }
 
 func holds(r *druidv1alpha1.HibernationStatus) { r.HoldsLeft = true }
 
+// The volumes of a first sleep went, and others were made. They wake the cluster from another sleep without a store.
+func TestVolumesThatWereMadeSinceWakeTheClusterFromAnotherSleep(t *testing.T) {
+	again := Decide(falling(unlocked, recorded(awake, elsewhere, going), kept, nowhere, generation(7)))
+	f := falling(stopped, wanted, unlocked, kept, nowhere, generation(8), func(f *Facts) { f.Record = again.Record })
+	if s := Decide(f); s.Hold != "" {
+		t.Errorf("with %d volumes: %s", f.Claims, s.Hold)
+	}
+}
+
 // What an extension holds is released when the cluster is awake and a member has taken a full. The cluster may sleep again before.
 func TestWhatIsHeldIsRememberedUntilItIsReleased(t *testing.T) {
 	for phrase, c := range map[string]struct {
