@@ -41,6 +41,8 @@ var alerts = []struct{ condition, meaning string }{
 	{`etcddruid_etcd_condition_seconds{condition="BackupReady"} > 600`, "what was written in the last ten minutes is in no backup; the condition says why"},
 	{`etcddruid_etcd_condition_seconds{condition="AllMembersUpdated"} > 3600`, "a rollout has not ended for an hour; the condition says what it waits for"},
 	{`etcddruid_etcd_condition_seconds{condition="DataVolumesReady"} > 300`, "a volume is full, read-only, cannot be had, or has somebody else's data"},
+	{`etcddruid_etcd_backup_tamper_findings > 0`, "somebody may have changed, hidden or deleted something in the bucket; `status.backup` and `etcdbrctl list` name it"},
+	{`etcddruid_etcd_backup_excluded_snapshots > 0`, "somebody excluded snapshots; `status.backup` names them"},
 	{`etcddruid_etcd_condition_seconds{condition="BackupsProtected"} > 600`, "the newest backups are not locked, or nobody knows that they are; the condition says why"},
 	{`etcddruid_etcd_condition_seconds{condition="Hibernated"} > 3600`, "a cluster has been falling asleep, or waking up, for an hour; the condition says what it waits for"},
 	{`etcddruid_etcd_condition_seconds{condition="HibernationBackupProtected", status="False"} > 0`, "the backup of a hibernated cluster can be deleted, or soon will be; the condition says when, and what to do"},

@@ -35,9 +35,13 @@ var (
 	rollouts          = newGauge("etcd_rollouts", "Etcds of which not all pods are as the specification wants them (the condition AllMembersUpdated is False).")
 	troubles          = newGauge("etcd_condition_seconds", "For how long a condition of an Etcd has been other than that of a healthy one, in seconds; only shown while it is. status is what it is instead.",
 		"etcd_namespace", "etcd", "condition", "status")
+	tampered = newGauge("etcd_backup_tamper_findings", "What somebody may have done to the bucket of an Etcd (status.backup.tamperFindings), by the last look of its backup leader; only shown if there is something.",
+		"etcd_namespace", "etcd")
+	excluded = newGauge("etcd_backup_excluded_snapshots", "Snapshots of an Etcd that somebody excluded from restores (status.backup.excludedSnapshots), by the last look of its backup leader, or, while it sleeps, by the last run of its extension; only shown if there are any.",
+		"etcd_namespace", "etcd")
 )
 
-var gauges = []gauge{etcdsByState, backupsByState, operationsByState, rollouts, troubles}
+var gauges = []gauge{etcdsByState, backupsByState, operationsByState, rollouts, troubles, tampered, excluded}
 
 // The states of an Etcd and of its backups.
 const (
@@ -94,6 +98,12 @@ func (c *census) Collect(to chan<- prometheus.Metric) {
 		e := &list.Items[i]
 		for _, t := range inTrouble(e) {
 			show(troubles, max(0, now.Sub(t.LastTransitionTime.Time).Seconds()), e.Namespace, e.Name, string(t.Type), string(t.Status))
+		}
+		if b := e.Status.Backup; b != nil && b.TamperFindingsCount > 0 {
+			show(tampered, float64(b.TamperFindingsCount), e.Namespace, e.Name)
+		}
+		if b := e.Status.Backup; b != nil && b.ExcludedSnapshotsCount > 0 {
+			show(excluded, float64(b.ExcludedSnapshotsCount), e.Namespace, e.Name)
 		}
 	}
 }

@@ -89,6 +89,8 @@ func TestEtcdsAreCountedWhenSomebodyLooks(t *testing.T) {
 	held := etcd("held", 0, true, condition(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionFalse))
 	lapsing := etcd("lapsing", 0, true, condition(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionTrue),
 		condition(druidv1alpha1.ConditionHibernationBackupProtected, druidv1alpha1.ConditionUnknown))
+	asleep.Status.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{ExcludedSnapshotsCount: 2}}
+	held.Status.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{TamperFindingsCount: 3}}
 	etcds := fixed{etcds: []druidv1alpha1.Etcd{
 		etcd("well", 3, true, condition(druidv1alpha1.ConditionReady, druidv1alpha1.ConditionTrue), condition(druidv1alpha1.ConditionBackupReady, druidv1alpha1.ConditionTrue),
 			condition(druidv1alpha1.ConditionQuorumLost, druidv1alpha1.ConditionFalse)),
@@ -105,6 +107,8 @@ func TestEtcdsAreCountedWhenSomebodyLooks(t *testing.T) {
 		"etcddruid_etcd_operations state=Succeeded": 0, "etcddruid_etcd_operations state=Processing": 0,
 		"etcddruid_etcd_operations state=Requeue": 0, "etcddruid_etcd_operations state=Error": 1,
 		"etcddruid_etcd_rollouts": 1,
+		"etcddruid_etcd_backup_excluded_snapshots etcd=asleep etcd_namespace=shop":                                              2,
+		"etcddruid_etcd_backup_tamper_findings etcd=held etcd_namespace=shop":                                                   3,
 		"etcddruid_etcd_condition_seconds condition=Hibernated etcd=held etcd_namespace=shop status=False":                      60,
 		"etcddruid_etcd_condition_seconds condition=HibernationBackupProtected etcd=lapsing etcd_namespace=shop status=Unknown": 60,
 	}
@@ -143,7 +147,9 @@ func TestEtcdsThatCannotBeReadAreAnError(t *testing.T) {
 
 func TestEverythingThatIsShownIsInTheCatalogue(t *testing.T) {
 	r, c := prometheus.NewRegistry(), New()
-	if err := c.Register(r, fixed{etcds: []druidv1alpha1.Etcd{etcd("a", 1, false, condition(druidv1alpha1.ConditionReady, druidv1alpha1.ConditionFalse))}}, closed(), time.Now); err != nil {
+	e := etcd("a", 1, false, condition(druidv1alpha1.ConditionReady, druidv1alpha1.ConditionFalse))
+	e.Status.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{ExcludedSnapshotsCount: 1, TamperFindingsCount: 1}}
+	if err := c.Register(r, fixed{etcds: []druidv1alpha1.Etcd{e}}, closed(), time.Now); err != nil {
 		t.Fatal(err)
 	}
 	c.Looked("apply", Done)
