@@ -62,12 +62,13 @@ func TestJourneys(t *testing.T) {
 	}
 	s := begin(t)
 	for _, j := range chosen {
+		if j.demonstrated && s.ours && *focus == "" {
+			t.Logf("%s is what make demo shows; FOCUS=%s goes it here", j.name, j.name)
+			continue
+		}
 		t.Run(j.name, func(t *testing.T) {
 			if j.machines && !s.ours {
 				t.Skip("it takes the machines of the cluster, which are somebody else's")
-			}
-			if j.demonstrated && s.ours && *focus == "" {
-				t.Skip("make demo shows it; FOCUS=" + j.name + " goes it here")
 			}
 			begun := time.Now()
 			t.Cleanup(func() {

@@ -21,13 +21,9 @@ var shownElsewhere = map[string]string{
 
 	"update etcdoperatortasks/finalizers.druid.gardener.cloud": "the same for CronJobs",
 
-	// Tasks that people make; the journey of a hibernation has the operator's own alone.
-	"patch etcdoperatortasks.druid.gardener.cloud":   "TestTasksAreCarriedOut of test/operator",
-	"patch cronjobs.batch":                           "the same, as a task that is changed; here it stays as it was made",
-	"delete cronjobs.batch":                          "the same, as a task that ends; here the CronJob goes with its task",
-	"patch etcdopstasks.druid.gardener.cloud":        "the same",
-	"delete etcdopstasks.druid.gardener.cloud":       "the same",
-	"patch etcdopstasks/status.druid.gardener.cloud": "the same",
+	// Tasks that have ended; those of the journeys go with their Etcds.
+	"delete cronjobs.batch":                    "TestTasksAreCarriedOut of test/operator",
+	"delete etcdopstasks.druid.gardener.cloud": "the same",
 
 	// Granted to sidecars of the original while they are taken over, and nobody can grant what he has not got.
 	"get pods":                         "TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite of test/operator",
