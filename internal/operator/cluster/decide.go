@@ -180,7 +180,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		return p, nil
 	}
 	if p.refuse(o, in); len(p.Refused) > 0 {
-		p.Hibernation = health.Hibernation(o.Observation) // nothing begins that would be written down
+		p.Hibernation, p.Snapshot = health.Hibernation(o.Observation), nil // nothing begins, and nothing is written down
 		p.stayOpen(o)
 		p.keepLocked(o)
 		return p, nil

@@ -604,13 +604,14 @@ func TestWhatIsRefusedChangesNothingOfWhatIsKnownOfASleep(t *testing.T) {
 			o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: ptr(true)}
 			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSkipHibernationBackup: "true"}
 		}},
+		"none is":                 {wants(0), locks, recorded(1, awake), refusing, short},
 		"there is to be no store": {wants(3), recorded(1, awake), func(o *Observed) { o.Etcd.Spec.Backup.Store, o.TokenTaken = nil, true }},
 	} {
 		o := running(t, 3, seen...)
 		want := o.Etcd.Status.Hibernation.DeepCopy()
 		p := mustDecide(t, o, testSettings)
-		if d := cmp.Diff(want, p.Hibernation); len(p.Refused) == 0 || d != "" {
-			t.Errorf("%s: refused %q; -want +got:\n%s", phrase, p.Refused, d)
+		if d := cmp.Diff(want, p.Hibernation); len(p.Refused) == 0 || d != "" || p.Snapshot != nil {
+			t.Errorf("%s: refused %q, taken is %+v; -want +got:\n%s", phrase, p.Refused, p.Snapshot, d)
 		}
 	}
 }
