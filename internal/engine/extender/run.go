@@ -1,6 +1,7 @@
 package extender
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (x *run) secure(ctx context.Context, c choice) (immutability.Summary, error
 	if x.policy.Period <= 0 {
 		return immutability.Summary{}, fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
 	}
-	x.rare = x.often(c)
+	x.rare = cmp.Or(x.rare, x.often(c))
 	if x.q.DryRun {
 		return x.tell(c.steps), nil
 	}
@@ -273,35 +274,6 @@ func (x *run) damaged(object, why string) {
 	}
 	x.report.Damaged = append(x.report.Damaged, replay.Damage{Object: object, Reason: why})
 	x.q.Log.Error("a backup is damaged and is not kept locked", "object", object, "reason", why)
-}
-
-// lost records what is known and cannot be restored. What is gone counts as damaged, unless the reason for it was recorded
-// already; what belongs to another history is there, and nobody has read it.
-func (x *run) lost(loss *restoreplan.LossError) {
-	switch {
-	case loss.Other != nil:
-		x.report.PassedOver = beside(loss)
-		x.q.Log.Error("something newer is not kept locked", "object", loss.Known, "reason", "it is of "+timeline.Title(*loss.Other)+", "+loss.Why)
-	case len(x.report.Damaged) == 0:
-		x.damaged(loss.Known, unreached(loss))
-	}
-}
-
-// beside names what is newer and of another history.
-func beside(loss *restoreplan.LossError) string {
-	return fmt.Sprintf("%s of %s, %s, and goes to revision %d", loss.Known, timeline.Title(*loss.Other), loss.Why, loss.Newest)
-}
-
-// unreached says why what is known of the history itself is not restored.
-func unreached(loss *restoreplan.LossError) string {
-	text := "it cannot be restored"
-	if loss.Why != "" {
-		text += "; " + loss.Why
-	}
-	if loss.Missing != nil {
-		text += ": missing " + loss.Missing.String()
-	}
-	return text
 }
 
 // passedOver condemns the fulls that a restore would prefer to the base if they were whole.
