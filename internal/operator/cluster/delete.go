@@ -26,7 +26,7 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 	if !controllerutil.ContainsFinalizer(e, druidv1alpha1.Finalizer) {
 		return reconcile.Result{}, nil
 	}
-	o, err := r.observe(ctx, e)
+	o, err := r.observe(e)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -315,13 +315,16 @@ func (p *Plan) hibernated() (c druidv1alpha1.Condition, applies bool) {
 	return druidv1alpha1.Condition{Type: druidv1alpha1.ConditionHibernated, Status: status, Reason: p.Sleep.Reason, Message: p.Sleep.Message}, p.Sleep.Reason != ""
 }
 
-// heldNote is about what is held in a store in which nobody releases it any more.
-func heldNote(h *druidv1alpha1.HibernationStatus) string {
+// holdNews is an event about what is held in a store in which nobody releases it any more: nothing is known of it from here on.
+func holdNews(before, now *druidv1alpha1.HibernationStatus) []news {
+	if before == nil || !before.Holds() || now != nil {
+		return nil
+	}
 	where := "the former store"
-	if f := h.FinalSnapshot; f != nil {
+	if f := before.FinalSnapshot; f != nil {
 		where = f.Store
 	}
-	return "what runs of the extension hold in " + where + " stays held, and is not collected: nobody makes backups there any more that take its place; release it with etcdbrctl extend-snapshot-immutability --release-holds once there is a newer one, or with gcloud storage objects update --no-event-based-hold"
+	return []news{{HoldsStay, "what runs of the extension hold in " + where + " stays held, and is not collected: nobody makes backups there any more that take its place; release it with etcdbrctl extend-snapshot-immutability --release-holds once there is a newer one, or with gcloud storage objects update --no-event-based-hold"}}
 }
 
 // deleteClaims has the volume claims go that the members had.

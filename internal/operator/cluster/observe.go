@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -82,7 +81,7 @@ type Key struct{ Kind, Name string }
 func (k Key) String() string { return k.Kind + " " + k.Name }
 
 // observe reads everything about an Etcd that the cache holds. It asks nobody.
-func (r *Reconciler) observe(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed, error) {
+func (r *Reconciler) observe(e *druidv1alpha1.Etcd) (*Observed, error) {
 	o := &Observed{Observation: health.Observation{Etcd: e}, Live: map[Key]client.Object{}}
 	if err := o.readNamed(r.stores); err != nil {
 		return nil, err
@@ -97,7 +96,7 @@ func (r *Reconciler) observe(ctx context.Context, e *druidv1alpha1.Etcd) (*Obser
 			return nil, err
 		}
 	}
-	if err := r.otherExtension(ctx, o); err != nil {
+	if err := r.otherExtension(o); err != nil {
 		return nil, err
 	}
 	o.listen(r.heartbeats.last(e))

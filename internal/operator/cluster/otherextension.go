@@ -1,44 +1,40 @@
 package cluster
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 )
 
 // otherExtension finds the task that somebody made to prolong the locks of an Etcd that sleeps or wakes up. While it stands
 // none of the operator's own may: it would be rejected, and made again.
-func (r *Reconciler) otherExtension(ctx context.Context, o *Observed) error {
+func (r *Reconciler) otherExtension(o *Observed) error {
 	e := o.Etcd
 	if o.Extension != nil && !o.Extension.Status.State.Ended() || e.Spec.Replicas > 0 && e.Status.Hibernation == nil && !e.RuntimeComponentsDisabled() {
 		return nil
 	}
-	var tasks druidv1alpha1.EtcdOperatorTaskList
-	if err := r.cache.List(ctx, &tasks, client.InNamespace(e.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list the EtcdOperatorTasks: %w", err)
+	tasks, err := inNamespace[*druidv1alpha1.EtcdOperatorTask](r.stores, e.Namespace)
+	if err != nil {
+		return err
 	}
-	if t := othersTask(e, tasks.Items); t != nil {
+	if t := othersTask(e, tasks); t != nil {
 		o.ExtensionPods = nil
 		return r.extensions(o, t)
 	}
-	if taken := func(t druidv1alpha1.EtcdOperatorTask) bool {
-		return t.Name == e.HibernationTaskName() && !metav1.IsControlledBy(&t, e)
-	}; o.Extension == nil && slices.ContainsFunc(tasks.Items, taken) {
+	if taken := func(t *druidv1alpha1.EtcdOperatorTask) bool {
+		return t.Name == e.HibernationTaskName() && !metav1.IsControlledBy(t, e)
+	}; o.Extension == nil && slices.ContainsFunc(tasks, taken) {
 		o.NoExtension = "somebody made another one of the name " + e.HibernationTaskName() + ", which is the operator's: delete it"
 	}
 	return nil
 }
 
 // othersTask is one that is at work; nil: none is.
-func othersTask(e *druidv1alpha1.Etcd, all []druidv1alpha1.EtcdOperatorTask) *druidv1alpha1.EtcdOperatorTask {
-	for i := range all {
-		t := &all[i]
+func othersTask(e *druidv1alpha1.Etcd, all []*druidv1alpha1.EtcdOperatorTask) *druidv1alpha1.EtcdOperatorTask {
+	for _, t := range all {
 		owner := t.Spec.OwnerEtcdReference
 		if strings.TrimSuffix(string(t.Spec.Type), "Task") == string(druidv1alpha1.TaskExtendFullSnapshotImmutability) && !metav1.IsControlledBy(t, e) &&
 			owner != nil && owner.Name == e.Name && t.Status.State == druidv1alpha1.TaskInProgress && t.DeletionTimestamp == nil {

@@ -9,13 +9,13 @@ import (
 )
 
 func TestTheTaskOfSomebodyElseCountsWhileItIsAtWork(t *testing.T) {
-	of := func(change func(*druidv1alpha1.EtcdOperatorTask)) []druidv1alpha1.EtcdOperatorTask {
+	of := func(change func(*druidv1alpha1.EtcdOperatorTask)) []*druidv1alpha1.EtcdOperatorTask {
 		x := druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: "often", Namespace: "shop"}, Spec: druidv1alpha1.EtcdOperatorTaskSpec{
 			Type: druidv1alpha1.TaskExtendFullSnapshotImmutability, OwnerEtcdReference: &druidv1alpha1.OwnerEtcdReference{Name: "main"},
 		}}
 		x.Status.State = druidv1alpha1.TaskInProgress
 		change(&x)
-		return []druidv1alpha1.EtcdOperatorTask{x}
+		return []*druidv1alpha1.EtcdOperatorTask{&x}
 	}
 	for phrase, c := range map[string]struct {
 		change func(*druidv1alpha1.EtcdOperatorTask)

@@ -40,9 +40,8 @@ type Reconciler struct {
 	now        func() time.Time
 
 	client   client.Client
-	cache    client.Reader // what it gives belongs to everybody
 	live     client.Reader // asks the API server
-	stores   stores        // what the cache reads
+	stores   stores        // what they give belongs to everybody
 	cluster  *kube.Cluster
 	applier  *kube.Applier
 	recorder events.EventRecorder
@@ -166,7 +165,7 @@ func priority(p int) *int { return &p }
 
 // look observes, and asks the sidecars if that is needed.
 func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed, error) {
-	o, err := r.observe(ctx, e)
+	o, err := r.observe(e)
 	if err != nil {
 		return nil, err
 	}
@@ -359,10 +358,7 @@ func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome,
 			r.event(e, c.kind, now.Message)
 		}
 	}
-	if h := health.Hibernation(o.Observation); h != nil && h.EtcdUID == e.UID && h.Holds() && s.Hibernation == nil {
-		r.event(e, HoldsStay, heldNote(h))
-	}
-	for _, n := range slices.Concat(hibernationNews(e.Status.Conditions, s.Conditions), protectionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup)) {
+	for _, n := range slices.Concat(holdNews(health.Hibernation(o.Observation), s.Hibernation), hibernationNews(e.Status.Conditions, s.Conditions), protectionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup)) {
 		r.event(e, n.kind, n.note)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubernetes "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -40,7 +41,7 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, client.
 	c, log, now := b.Build(), slog.New(slog.DiscardHandler), func() time.Time { return testNow }
 	r := &Reconciler{
 		settings: testSettings, syncPeriod: 15 * time.Second, now: now,
-		client: c, cache: c, live: c, stores: storesOf(t, c), cluster: kube.NewCluster(c), applier: kube.NewApplier(c, c),
+		client: c, live: c, stores: storesOf(t, c), cluster: kube.NewCluster(c), applier: kube.NewApplier(c, c),
 		recorder: events.NewFakeRecorder(100), metrics: metrics.New(), configs: newConfigurations(), logger: log,
 		heartbeats: newHeartbeats(c, time.Minute, now, log), sidecars: httpAsker{secrets: c, log: log},
 		tokens: map[types.UID]time.Time{}, claims: map[types.UID]claimNews{}, quiet: map[types.UID]Quiet{},
@@ -78,14 +79,14 @@ func (s clientStore) GetByKey(key string) (any, bool, error) {
 	return o, err == nil, client.IgnoreNotFound(err)
 }
 
-func (s clientStore) ByIndex(_, value string) (found []any, err error) {
+func (s clientStore) ByIndex(index, value string) (found []any, err error) {
 	list := s.list.DeepCopyObject().(client.ObjectList)
 	if err := s.c.List(s.t.Context(), list); err != nil {
 		return nil, err
 	}
 	err = meta.EachListItem(list, func(o runtime.Object) error {
 		parts, err := byPart(o)
-		if slices.Contains(parts, value) {
+		if index == partOf && slices.Contains(parts, value) || index == toolscache.NamespaceIndex && o.(client.Object).GetNamespace() == value {
 			found = append(found, o)
 		}
 		return err

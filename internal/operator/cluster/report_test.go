@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -296,6 +297,30 @@ func TestAChangedStatefulSetHasNoUpdatedPodsYet(t *testing.T) {
 	o.Etcd.Spec.Replicas = 0
 	if c := updated(outcome{changed: true, set: true}, changed); c.Status != druidv1alpha1.ConditionTrue {
 		t.Errorf("of a cluster that goes to sleep: %s %s", c.Status, c.Message)
+	}
+}
+
+func TestWhatNobodyReleasesAnyMoreIsTold(t *testing.T) {
+	held := &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Store: "gcp former/p", Held: true}}
+	left := &druidv1alpha1.HibernationStatus{HoldsLeft: true}
+	for phrase, c := range map[string]struct {
+		before, now *druidv1alpha1.HibernationStatus
+		want        string
+	}{
+		"it never slept":                   {nil, nil, ""},
+		"it sleeps":                        {held, held, ""},
+		"it is awake, and it was released": {&druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{}}, nil, ""},
+		"it is awake, and it is held":      {held, nil, "in gcp former/p stays held"},
+		"of a sleep without a final":       {left, nil, "in the former store stays held"},
+		"it sleeps again":                  {held, left, ""},
+	} {
+		got := ""
+		for _, n := range holdNews(c.before, c.now) {
+			got += n.kind.Reason + " " + n.note
+		}
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", phrase, got, c.want)
+		}
 	}
 }
 

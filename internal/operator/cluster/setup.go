@@ -54,7 +54,6 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		syncPeriod: c.EtcdStatusSyncPeriod,
 		now:        time.Now,
 		client:     mgr.GetClient(),
-		cache:      mgr.GetClient(),
 		stores:     kept,
 		live:       mgr.GetAPIReader(),
 		cluster:    kube.NewCluster(mgr.GetAPIReader()),
