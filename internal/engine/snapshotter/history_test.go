@@ -3,6 +3,7 @@ package snapshotter
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -371,40 +372,71 @@ func TestAFullIsNamedAfterTheOneBeforeWhateverTheClockSays(t *testing.T) {
 	}
 }
 
+// stopping has fulls due every second and a planned stop near as long as near says so. asked tells that somebody wants to know, due
+// that a full is about to be taken.
+func stopping(t *testing.T, e *etcd, s store.Store, near *atomic.Bool) (cfg Config, asked, due <-chan struct{}) {
+	t.Helper()
+	schedule, err := ParseSchedule("@every 1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks, dues := make(chan struct{}, 100), make(chan struct{}, 100)
+	tell := func(to chan struct{}) {
+		select {
+		case to <- struct{}{}:
+		default:
+		}
+	}
+	cfg = config(e, s)
+	cfg.Schedule = schedule
+	cfg.Ending = func(context.Context) bool {
+		tell(asks)
+		return near.Load()
+	}
+	cfg.Log = slog.New(hearing(func(message string) {
+		if message == "taking a full snapshot" {
+			tell(dues)
+		}
+	}))
+	return cfg, asks, dues
+}
+
+// hearing is told every message of a log.
+type hearing func(message string)
+
+func (h hearing) Enabled(context.Context, slog.Level) bool      { return true }
+func (h hearing) Handle(_ context.Context, r slog.Record) error { h(r.Message); return nil }
+func (h hearing) WithAttrs([]slog.Attr) slog.Handler            { return h }
+func (h hearing) WithGroup(string) slog.Handler                 { return h }
+
+// told waits until something was told so often.
+func told(t *testing.T, what <-chan struct{}, times int) {
+	t.Helper()
+	for range times {
+		select {
+		case <-what:
+		case <-time.After(patience):
+			t.Error("it is not told")
+			return
+		}
+	}
+}
+
 // Between the final full and the end of the members one that is due by the schedule would pass for somebody else's.
 func TestNoScheduledFullFollowsTheFinalOneBeforeAPlannedStop(t *testing.T) {
 	t.Parallel()
 	e, s := newEtcd(t), memory()
 	e.put(3)
-	schedule, err := ParseSchedule("@every 1s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ending atomic.Bool
-	ending.Store(true)
-	asked := make(chan struct{}, 100)
-	cfg := config(e, s)
-	cfg.Schedule = schedule
-	cfg.Ending = func(context.Context) bool {
-		select {
-		case asked <- struct{}{}:
-		default:
-		}
-		return ending.Load()
-	}
+	var near atomic.Bool
+	near.Store(true)
+	cfg, asked, _ := stopping(t, e, s, &near)
 	r := start(t, cfg)
 	final := r.full(true)
-	for range 3 {
-		select {
-		case <-asked:
-		case <-time.After(patience):
-			t.Fatal("nobody asks whether a planned stop is near")
-		}
-	}
+	told(t, asked, 3)
 	if newest := r.Standing().LastFull; newest == nil || newest.Key != final.Key {
 		t.Errorf("the newest full is %+v, and the final one %s", newest, final.Key.Name)
 	}
-	ending.Store(false)
+	near.Store(false)
 	r.delivered(func(full *Taken) bool { return full != nil && !full.Key.Name.Final })
 	r.stop()
 }
@@ -414,24 +446,15 @@ func TestAScheduledFullThatWaitsForTheFinalOneIsNotTakenAfterIt(t *testing.T) {
 	t.Parallel()
 	e, s := newEtcd(t), memory()
 	e.put(3)
-	schedule, err := ParseSchedule("@every 1s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var long atomic.Bool
-	asked := make(chan struct{}, 100)
-	cfg := config(e, s)
-	cfg.Schedule = schedule
-	cfg.Ending = func(context.Context) bool {
-		select {
-		case asked <- struct{}{}:
-		default:
-		}
-		return true
-	}
+	var near, long atomic.Bool
+	near.Store(true)
+	cfg, asked, due := stopping(t, e, s, &near)
 	cfg.Compare = func(context.Context, Member, snapshot.Revision) (Comparison, error) {
-		if long.CompareAndSwap(true, false) { // as for a large database
-			time.Sleep(2500 * time.Millisecond)
+		if long.CompareAndSwap(true, false) { // the final one takes until another one waits for it
+			for len(due) > 0 {
+				<-due
+			}
+			told(t, due, 1)
 		}
 		return Comparison{}, nil
 	}
@@ -440,13 +463,7 @@ func TestAScheduledFullThatWaitsForTheFinalOneIsNotTakenAfterIt(t *testing.T) {
 	r.delivered(func(full *Taken) bool { return full.Key != first.Key }) // a scheduled one, so that the next is due in a second
 	long.Store(true)
 	final := r.full(true)
-	for range 2 {
-		select {
-		case <-asked:
-		case <-time.After(patience):
-			t.Fatal("nobody asks whether a planned stop is near")
-		}
-	}
+	told(t, asked, 2)
 	if newest := r.Standing().LastFull; newest.Key != final.Key {
 		t.Errorf("the newest full is %s, and the final one %s", newest.Key.Name, final.Key.Name)
 	}
