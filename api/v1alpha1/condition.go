@@ -107,17 +107,24 @@ func FindCondition(conditions []Condition, of ConditionType) *Condition {
 // transition stays if the status is the same, and the time of the update if nothing changed, so
 // that writing the same again changes nothing. Both times are now if the condition has none.
 func SetCondition(conditions []Condition, c Condition, now metav1.Time) []Condition {
-	c.LastTransitionTime, c.LastUpdateTime = now, now
 	old := FindCondition(conditions, c.Type)
+	c = c.After(old, now)
 	if old == nil {
 		return append(conditions, c)
 	}
-	if old.Status == c.Status {
-		c.LastTransitionTime = old.LastTransitionTime
-		if old.Reason == c.Reason && old.Message == c.Message {
-			c.LastUpdateTime = old.LastUpdateTime
-		}
-	}
 	*old = c
 	return conditions
+}
+
+// After is the condition with the times that it has after a former one of its type; nil: there was none.
+func (c Condition) After(former *Condition, now metav1.Time) Condition {
+	c.LastTransitionTime, c.LastUpdateTime = now, now
+	if former == nil || former.Status != c.Status {
+		return c
+	}
+	c.LastTransitionTime = former.LastTransitionTime
+	if former.Reason == c.Reason && former.Message == c.Message {
+		c.LastUpdateTime = former.LastUpdateTime
+	}
+	return c
 }

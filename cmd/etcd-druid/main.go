@@ -26,6 +26,7 @@ const (
 )
 
 func main() {
+	paceCollector()
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -13,9 +13,8 @@ import (
 
 // ownConditions puts the conditions about the specification itself among the others: schedules that
 // cannot be read, images that are replaced, fields without effect, and why it is not applied. Those that do not apply
-// are taken out.
+// are taken out. all is changed.
 func ownConditions(all []druidv1alpha1.Condition, o *Observed, p Plan, now time.Time) []druidv1alpha1.Condition {
-	all = slices.Clone(all)
 	put := func(of druidv1alpha1.ConditionType, there bool, status druidv1alpha1.ConditionStatus, reason, message string) {
 		if !there {
 			all = slices.DeleteFunc(all, func(c druidv1alpha1.Condition) bool { return c.Type == of })

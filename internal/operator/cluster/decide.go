@@ -161,7 +161,9 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	if q := o.Quiet; q != nil && q.healthy == p.healthy && q.backedUp == p.safe.backedUp {
 		p.Mode, p.Why, p.Size, p.schedules, p.images = q.mode, q.why, q.size, q.schedules, q.images
 		p.hibernate(o, sizeOf(o), now)
-		p.decideVolumes(o, now)
+		if p.Volumes = q.volumes; p.Volumes.Kind != volumes.None {
+			p.decideVolumes(o, now)
+		}
 		p.conclude(o, now)
 		return p, nil
 	}

@@ -80,9 +80,12 @@ type Key struct{ Kind, Name string }
 
 func (k Key) String() string { return k.Kind + " " + k.Name }
 
+// usually is how many objects belong to an Etcd by their names, of three members.
+const usually = 16
+
 // observe reads everything about an Etcd that the cache holds. It asks nobody.
 func (r *Reconciler) observe(e *druidv1alpha1.Etcd) (*Observed, error) {
-	o := &Observed{Observation: health.Observation{Etcd: e}, Live: map[Key]client.Object{}}
+	o := &Observed{Observation: health.Observation{Etcd: e}, Live: make(map[Key]client.Object, usually)}
 	if err := o.readNamed(r.stores); err != nil {
 		return nil, err
 	}

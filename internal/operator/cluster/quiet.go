@@ -12,6 +12,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/rollout"
+	"druid.internal/druid/internal/operator/volumes"
 )
 
 // Quiet is a look at an Etcd after which nothing had to be done. As long as nothing is different from
@@ -26,6 +27,8 @@ type Quiet struct {
 	size rollout.ScaleStep
 	// What was found about the specification.
 	schedules, images []string
+
+	volumes volumes.Action // as of this look
 }
 
 // fingerprint is over everything that decides what the objects of an Etcd shall be, and what they are.

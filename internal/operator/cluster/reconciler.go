@@ -186,18 +186,19 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 	if err := r.classes(ctx, o); err != nil {
 		return nil, err
 	}
-	pending, volumesAsk := o.volumesPending(mode)
+	pending := o.volumesUnasked(mode)
 	q, calm := r.calm(o)
-	if anew, err := r.hear(ctx, o, calm && !pending); err != nil {
+	if anew, err := r.hear(ctx, o, calm && pending.Done()); err != nil {
 		return nil, err
 	} else if anew {
 		q, calm = r.calm(o)
 	}
-	if calm && !pending {
+	if calm && pending.Done() {
 		if err := r.token(ctx, o, false); err != nil {
 			return nil, err
 		}
 		if o.NewToken == nil && !o.TokenTaken && !o.TokenGoing {
+			q.volumes = pending
 			o.Quiet = &q
 			return o, nil
 		}
@@ -207,7 +208,7 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 	}
 	o.Snapshots = r.snapshots.of(e)
 	s := sizeOf(o)
-	asks := s.asks() || len(outdated(o)) > 0 || o.foreign() || volumesAsk || fallsAsleep(o, r.now())
+	asks := s.asks() || len(outdated(o)) > 0 || o.foreign() || asksAbout(pending) || fallsAsleep(o, r.now())
 	if err := r.token(ctx, o, asks); err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ import (
 )
 
 // newReconciler is one with testSettings at testNow, for which nothing is there but the objects.
-func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, client.Client) {
+func newReconciler(t testing.TB, objects ...client.Object) (*Reconciler, client.Client) {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{kubernetes.AddToScheme, druidv1alpha1.AddToScheme} {
@@ -51,7 +51,7 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, client.
 }
 
 // storesOf read what a client does.
-func storesOf(t *testing.T, c client.Client) stores {
+func storesOf(t testing.TB, c client.Client) stores {
 	all := stores{}
 	for one, list := range map[client.Object]client.ObjectList{
 		&druidv1alpha1.Etcd{}: &druidv1alpha1.EtcdList{}, &appsv1.StatefulSet{}: &appsv1.StatefulSetList{}, &corev1.ConfigMap{}: &corev1.ConfigMapList{}, &policyv1.PodDisruptionBudget{}: &policyv1.PodDisruptionBudgetList{},
@@ -66,7 +66,7 @@ func storesOf(t *testing.T, c client.Client) stores {
 
 // clientStore reads objects of a type by a client.
 type clientStore struct {
-	t    *testing.T
+	t    testing.TB
 	c    client.Client
 	one  client.Object
 	list client.ObjectList
@@ -95,7 +95,7 @@ func (s clientStore) ByIndex(index, value string) (found []any, err error) {
 }
 
 // reread is an object as it is now.
-func reread[T client.Object](t *testing.T, c client.Client, object T) (T, error) {
+func reread[T client.Object](t testing.TB, c client.Client, object T) (T, error) {
 	t.Helper()
 	now := object.DeepCopyObject().(T)
 	return now, c.Get(context.Background(), client.ObjectKeyFromObject(object), now)

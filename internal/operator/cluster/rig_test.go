@@ -54,7 +54,7 @@ func empty(e *druidv1alpha1.Etcd) *Observed {
 
 // running is what is seen of a cluster of n members of which nothing is wrong, applied by testSettings.
 // The last member leads. changes come last.
-func running(t *testing.T, n int32, change ...func(*Observed)) *Observed {
+func running(t testing.TB, n int32, change ...func(*Observed)) *Observed {
 	t.Helper()
 	e := newEtcd(n)
 	o := empty(e)
@@ -178,7 +178,7 @@ func former(i int) func(*Observed) {
 	return func(o *Observed) { o.Pods[i].Labels[appsv1.ControllerRevisionHashLabelKey] = "old" }
 }
 
-func mustDecide(t *testing.T, o *Observed, s Settings) Plan {
+func mustDecide(t testing.TB, o *Observed, s Settings) Plan {
 	t.Helper()
 	p, err := Decide(o, s, testNow)
 	if err != nil {

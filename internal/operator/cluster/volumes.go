@@ -19,12 +19,14 @@ import (
 	"druid.internal/druid/internal/operator/volumes"
 )
 
-// volumesPending says whether something is to be done about volumes, as far as is known without asking
-// anybody, and whether that depends on what the sidecars know.
-func (o *Observed) volumesPending(mode Mode) (pending, asks bool) {
-	a := volumes.Decide(volumeFacts(o, mode, safety{}, time.Time{}))
-	return !a.Done(), !a.Done() && a.Kind != volumes.Expand
+// volumesUnasked is what is to be done about volumes, as far as is known without asking anybody. Nothing at all is that
+// whatever else is known.
+func (o *Observed) volumesUnasked(mode Mode) volumes.Action {
+	return volumes.Decide(volumeFacts(o, mode, safety{}, time.Time{}))
 }
+
+// asksAbout: what comes next depends on what the sidecars know.
+func asksAbout(a volumes.Action) bool { return !a.Done() && a.Kind != volumes.Expand }
 
 // decideVolumes decides what is done about the volumes, after the size and the pods.
 func (p *Plan) decideVolumes(o *Observed, now time.Time) {

@@ -183,8 +183,8 @@ func TestWhatIsPendingWithoutBeingAsked(t *testing.T) {
 	} {
 		o := running(t, 3, c.change...)
 		o.Sidecars, o.Asked = nil, false
-		if pending, asks := o.volumesPending(ModeApply); pending != c.pending || asks != c.asks {
-			t.Errorf("%s: pending %t, asks %t; want %t, %t", phrase, pending, asks, c.pending, c.asks)
+		if a := o.volumesUnasked(ModeApply); a.Done() == c.pending || asksAbout(a) != c.asks {
+			t.Errorf("%s: pending %t, asks %t; want %t, %t", phrase, !a.Done(), asksAbout(a), c.pending, c.asks)
 		}
 	}
 }

@@ -33,8 +33,8 @@ var decided = [...]druidv1alpha1.ConditionType{
 // Of a cluster without members nothing is checked but how long backups are locked: the statuses stay what
 // they were. One whose members are to stop is looked at until they do.
 func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now time.Time) []druidv1alpha1.Condition {
-	v := view{Observation: o, members: members, now: now}
-	var out []druidv1alpha1.Condition
+	v := view{Observation: o, members: members, now: now, all: o.ordinals()}
+	out := make([]druidv1alpha1.Condition, 0, len(decided))
 	for _, of := range decided {
 		before := druidv1alpha1.FindCondition(o.Etcd.Status.Conditions, of)
 		f, applies := v.find(of)
@@ -47,12 +47,7 @@ func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now tim
 				f.status = before.Status
 			}
 		}
-		var one []druidv1alpha1.Condition
-		if before != nil {
-			one = []druidv1alpha1.Condition{*before}
-		}
-		one = druidv1alpha1.SetCondition(one, druidv1alpha1.Condition{Type: of, Status: f.status, Reason: f.reason, Message: f.message}, metav1.NewTime(now))
-		out = append(out, one[0])
+		out = append(out, druidv1alpha1.Condition{Type: of, Status: f.status, Reason: f.reason, Message: f.message}.After(before, metav1.NewTime(now)))
 	}
 	return out
 }
@@ -60,7 +55,7 @@ func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now tim
 // Merge puts what [Conditions] found in the place of what it found before, and keeps the conditions
 // that others decide. Neither argument is changed.
 func Merge(before, found []druidv1alpha1.Condition) []druidv1alpha1.Condition {
-	out := slices.Clone(found)
+	out := append(make([]druidv1alpha1.Condition, 0, len(found)+len(before)), found...)
 	for _, c := range before {
 		if !slices.Contains(decided[:], c.Type) {
 			out = append(out, c)
@@ -93,7 +88,11 @@ type view struct {
 	Observation
 	members []druidv1alpha1.EtcdMemberStatus
 	now     time.Time
+	all     []int // the ordinals
 }
+
+// ordinals are those of the observation.
+func (v view) ordinals() []int { return v.all }
 
 // find decides a condition, and says whether it applies to this Etcd at all.
 func (v view) find(of druidv1alpha1.ConditionType) (f finding, applies bool) {

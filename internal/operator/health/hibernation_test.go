@@ -130,7 +130,7 @@ func TestARunMayTakeItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := time.Date(2025, 6, day, hm.Hour(), hm.Minute(), 0, 0, time.UTC)
-		f, applies := view{Observation: o, now: at}.hibernationProtected()
+		f, applies := view{Observation: o, now: at, all: o.ordinals()}.hibernationProtected()
 		if !applies || f.status != want {
 			t.Errorf("at %s: %+v, want %s", clock, f, want)
 		}
