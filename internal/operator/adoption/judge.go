@@ -18,8 +18,8 @@ type Found struct {
 	StatefulSet *appsv1.StatefulSet
 	ConfigMap   *corev1.ConfigMap // nil: there is none
 	// Pods and Claims are those of the StatefulSet, whatever labels they have.
-	Pods   []corev1.Pod
-	Claims []corev1.PersistentVolumeClaim
+	Pods   []*corev1.Pod
+	Claims []*corev1.PersistentVolumeClaim
 	// Members are what the members' etcds said, by ordinal; who did not answer is left out.
 	Members map[int]agentapi.Member
 }

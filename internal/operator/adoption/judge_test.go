@@ -44,8 +44,8 @@ func found(change ...func(*Found)) Found {
 		listed = append(listed, agentapi.Listed{Name: e.MemberName(i)})
 	}
 	for i := range 3 {
-		f.Pods = append(f.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: e.PodName(i), Labels: e.PodLabels()}})
-		f.Claims = append(f.Claims, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: e.VolumeClaimName(i), Labels: e.SelectorLabels()}})
+		f.Pods = append(f.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: e.PodName(i), Labels: e.PodLabels()}})
+		f.Claims = append(f.Claims, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: e.VolumeClaimName(i), Labels: e.SelectorLabels()}})
 		f.Members[i] = agentapi.Member{Name: e.MemberName(i), Etcd: &agentapi.Etcd{Version: "3.5.27", Leader: "a0", Members: slices.Clone(listed)}}
 	}
 	for _, c := range change {

@@ -27,8 +27,8 @@ func (w *warnings) List(_ context.Context, list client.ObjectList, _ ...client.L
 func TestEventsOfClaimsAreAskedForMoreAndMoreRarely(t *testing.T) {
 	now, live := testNow, &warnings{}
 	r := &Reconciler{now: func() time.Time { return now }, live: live, claims: map[types.UID]claimNews{}}
-	pending := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-0", CreationTimestamp: ago(time.Hour)}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
-	look := func(claims ...corev1.PersistentVolumeClaim) int {
+	pending := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-0", CreationTimestamp: ago(time.Hour)}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
+	look := func(claims ...*corev1.PersistentVolumeClaim) int {
 		t.Helper()
 		o := empty(newEtcd(1))
 		o.Claims = claims
@@ -58,7 +58,7 @@ func TestEventsOfClaimsAreAskedForMoreAndMoreRarely(t *testing.T) {
 		}
 	}
 
-	bound := pending
+	bound := pending.DeepCopy()
 	bound.Status.Phase = corev1.ClaimBound
 	if got := look(bound); got != 0 || len(r.claims) != 0 {
 		t.Errorf("a claim that is bound has %d events, and %d Etcds are remembered", got, len(r.claims))

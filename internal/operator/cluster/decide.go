@@ -441,7 +441,7 @@ func (p *Plan) remount(o *Observed) {
 	}
 	changed := appliedAt(o.ConfigMap)
 	for i := range o.Pods {
-		pod := &o.Pods[i]
+		pod := o.Pods[i]
 		if pod.DeletionTimestamp == nil && pod.CreationTimestamp.Before(&changed) && pod.Annotations[druidv1alpha1.AnnotationConfigMapRead] != p.Configuration {
 			p.Remount = append(p.Remount, *pod)
 		}

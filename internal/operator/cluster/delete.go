@@ -98,7 +98,7 @@ func (r *Reconciler) removeAll(ctx context.Context, o *Observed) (left []string,
 		}
 	}
 	for i := range o.Pods {
-		p := &o.Pods[i]
+		p := o.Pods[i]
 		left = append(left, "Pod "+p.Name)
 		if p.DeletionTimestamp != nil || metav1.GetControllerOf(p) != nil || !belongs(p, e) {
 			continue

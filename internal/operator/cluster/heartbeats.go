@@ -248,7 +248,7 @@ const kindLease = "Lease"
 // them would be said to be silent, or nothing could be listed for a while. calm: nothing has to be done, by what was listed.
 func (r *Reconciler) hear(ctx context.Context, o *Observed, calm bool) (anew bool, err error) {
 	now := r.now()
-	switch lives := slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }); {
+	switch lives := slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }); {
 	case r.rehear:
 	case !calm && lives:
 	case len(o.Leases) > 0 && now.Sub(o.heard) > heardLongAgo:

@@ -125,7 +125,7 @@ func mute(o *Observed, now time.Time) (names []string) {
 		return nil
 	}
 	for i := range o.Pods {
-		p := &o.Pods[i]
+		p := o.Pods[i]
 		n, _ := o.Etcd.PodOrdinal(p.Name)
 		if _, answered := o.Sidecars[n]; !answered && p.DeletionTimestamp == nil && everRan(p) && wasThere(o, p) {
 			names = append(names, o.Etcd.MemberName(n))
@@ -146,7 +146,7 @@ func fallsAsleep(o *Observed, now time.Time) bool {
 		return true
 	}
 	return h.AwakeSince != nil && now.Sub(h.AwakeSince.Time) < hibernation.RefuseFor &&
-		slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool { return wasThere(o, &p) })
+		slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return wasThere(o, p) })
 }
 
 // wasThere: a pod is from before the members were wanted again, so that it may have been asked to refuse clients.
@@ -243,7 +243,7 @@ func elsewhere(o *Observed) (names []string) {
 	e.SetDefaults()
 	want := backupChecksum(e, ownerOf(o))
 	for i := range o.Pods {
-		if p := &o.Pods[i]; want != "" && p.DeletionTimestamp == nil && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want {
+		if p := o.Pods[i]; want != "" && p.DeletionTimestamp == nil && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want {
 			names = append(names, p.Name)
 		}
 	}
@@ -333,7 +333,7 @@ func (p *Plan) deleteClaims(o *Observed) {
 		return
 	}
 	for i := range o.Claims {
-		if c := &o.Claims[i]; c.DeletionTimestamp == nil {
+		if c := o.Claims[i]; c.DeletionTimestamp == nil {
 			p.Remove = append(p.Remove, Removal{c, "PersistentVolumeClaim", "the cluster is hibernated: " + p.Sleep.Message})
 		}
 	}

@@ -141,7 +141,7 @@ func (o *Observed) readParts(s stores) error {
 	members, membersErr := partsOf[*druidv1alpha1.EtcdMember](s, e.Namespace, e.Name)
 	pods, podsErr := partsOf[*corev1.Pod](s, e.Namespace, e.Name)
 	claims, claimsErr := partsOf[*corev1.PersistentVolumeClaim](s, e.Namespace, e.Name)
-	o.Members, o.Pods, o.Claims = make([]druidv1alpha1.EtcdMember, 0, len(members)), make([]corev1.Pod, 0, len(pods)), make([]corev1.PersistentVolumeClaim, 0, len(claims))
+	o.Members, o.Pods, o.Claims = make([]druidv1alpha1.EtcdMember, 0, len(members)), make([]*corev1.Pod, 0, len(pods)), make([]*corev1.PersistentVolumeClaim, 0, len(claims))
 	for _, m := range members {
 		if _, ours := e.MemberOrdinal(m.Name); ours {
 			o.Members = append(o.Members, *m)
@@ -150,12 +150,12 @@ func (o *Observed) readParts(s stores) error {
 	}
 	for _, p := range pods {
 		if _, ours := e.PodOrdinal(p.Name); ours && p.Labels[druidv1alpha1.LabelComponent] == druidv1alpha1.ComponentStatefulSet {
-			o.Pods = append(o.Pods, *p)
+			o.Pods = append(o.Pods, p)
 		}
 	}
 	for _, c := range claims {
 		if _, ours := o.claimOrdinal(c.Name); ours {
-			o.Claims = append(o.Claims, *c)
+			o.Claims = append(o.Claims, c)
 		}
 	}
 	return errors.Join(membersErr, podsErr, claimsErr)
@@ -192,7 +192,7 @@ func (o *Observed) pod(ordinal int) *corev1.Pod {
 	name := o.Etcd.PodName(ordinal)
 	for i := range o.Pods {
 		if o.Pods[i].Name == name {
-			return &o.Pods[i]
+			return o.Pods[i]
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func (o *Observed) foreign() bool {
 
 // originals: pods run that the original's StatefulSet made. Their sidecars cannot be asked as ours can.
 func (o *Observed) originals() bool {
-	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool { return desired.OfOriginal(p.Spec) })
+	return slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return desired.OfOriginal(p.Spec) })
 }
 
 // adopt judges what the original left. Refused is what stands against changing it.
@@ -104,14 +104,14 @@ func (r *Reconciler) unlabelled(ctx context.Context, o *Observed) error {
 		}
 	}
 	for i := range pods.Items {
-		p := pods.Items[i]
-		if n, ours := o.Etcd.PodOrdinal(p.Name); ours && o.pod(n) == nil && metav1.IsControlledBy(&p, o.StatefulSet) {
+		p := &pods.Items[i]
+		if n, ours := o.Etcd.PodOrdinal(p.Name); ours && o.pod(n) == nil && metav1.IsControlledBy(p, o.StatefulSet) {
 			o.Pods = append(o.Pods, p)
 		}
 	}
 	for i := range claims.Items {
-		c := claims.Items[i]
-		known := slices.ContainsFunc(o.Claims, func(k corev1.PersistentVolumeClaim) bool { return k.Name == c.Name })
+		c := &claims.Items[i]
+		known := slices.ContainsFunc(o.Claims, func(k *corev1.PersistentVolumeClaim) bool { return k.Name == c.Name })
 		if _, ours := o.claimOrdinal(c.Name); ours && !known {
 			o.Claims = append(o.Claims, c)
 		}

@@ -122,7 +122,7 @@ func idText(id uint64) string {
 
 // full has the sidecars of the original take a full snapshot; those that do not make the backups pass
 // the call on to the one that does. They cannot be asked to prove that it can be restored.
-func (a httpAsker) full(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev1.Pod, what Snapshot, timeout time.Duration) error {
+func (a httpAsker) full(ctx context.Context, e *druidv1alpha1.Etcd, pods []*corev1.Pod, what Snapshot, timeout time.Duration) error {
 	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: e.LocalHostName()}
 	scheme, port := "http", 8080
 	if p := e.Spec.Backup.Port; p != nil {
@@ -139,7 +139,7 @@ func (a httpAsker) full(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev
 	defer cancel()
 	var last error
 	for i := range pods {
-		p := &pods[i]
+		p := pods[i]
 		if !desired.OfOriginal(p.Spec) || p.Status.PodIP == "" || p.DeletionTimestamp != nil {
 			continue
 		}

@@ -40,7 +40,7 @@ func outdated(o *Observed) (names []string) {
 	// them.
 	seen := o.StatefulSet.Status.UpdateRevision != ""
 	for i := range o.Pods {
-		if p := &o.Pods[i]; (seen || desired.OfOriginal(p.Spec)) && !upToDate(p, o.StatefulSet) {
+		if p := o.Pods[i]; (seen || desired.OfOriginal(p.Spec)) && !upToDate(p, o.StatefulSet) {
 			names = append(names, p.Name)
 		}
 	}
@@ -80,7 +80,7 @@ func podStep(o *Observed, hold string, safe safety, now time.Time) rollout.Step 
 		HandOverFailed: "its wrapper does that when the pod is stopped",
 	}
 	for i := range o.Pods {
-		f.Pods = append(f.Pods, podOf(o, &o.Pods[i], now))
+		f.Pods = append(f.Pods, podOf(o, o.Pods[i], now))
 	}
 	f.Voters, f.MembersWhy = membersHealth(o)
 	f.MembersHealthy = f.MembersWhy == ""
@@ -177,7 +177,7 @@ func name(l agentapi.Listed) string {
 // former one.
 func mendsBackup(o *Observed) bool {
 	want := o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum]
-	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool {
-		return !upToDate(&p, o.StatefulSet) && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want
+	return slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
+		return !upToDate(p, o.StatefulSet) && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want
 	})
 }

@@ -67,7 +67,7 @@ func fingerprint(o *Observed) uint64 {
 		}
 	}
 	for i := range o.Pods {
-		pod := &o.Pods[i]
+		pod := o.Pods[i]
 		p.add("pod", pod.Name, string(pod.UID), pod.Labels[appsv1.ControllerRevisionHashLabelKey], strconv.FormatBool(pod.DeletionTimestamp != nil), pod.Annotations[druidv1alpha1.AnnotationConfigMapRead])
 	}
 	for i := range o.Claims {

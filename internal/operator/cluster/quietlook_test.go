@@ -36,9 +36,9 @@ func quietReconciler(t testing.TB) (*Reconciler, reconcile.Request) {
 			o.Pods[i].Labels[k] = v
 		}
 		o.Pods[i].Spec.NodeName = "node"
-		claim := &o.Claims[i]
+		claim := o.Claims[i]
 		claim.Namespace, claim.Labels, claim.Status.Capacity = e.Namespace, label, claim.Spec.Resources.Requests
-		if err := errors.Join(c.Create(ctx, &o.Pods[i]), c.Create(ctx, claim)); err != nil {
+		if err := errors.Join(c.Create(ctx, o.Pods[i]), c.Create(ctx, claim)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -252,8 +252,8 @@ func (r *Reconciler) remember(o *Observed, p Plan, out outcome) {
 
 // unready: a pod is on a node and is not ready, for longer than starting takes.
 func (r *Reconciler) unready(o *Observed) bool {
-	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool {
-		return p.Spec.NodeName != "" && !podReady(&p) && r.now().Sub(unreadySince(&p)) > mountPatience
+	return slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
+		return p.Spec.NodeName != "" && !podReady(p) && r.now().Sub(unreadySince(p)) > mountPatience
 	})
 }
 

@@ -109,7 +109,7 @@ func (o *Observed) join(i int, leader bool) {
 	}
 	o.Live[Key{"Lease", l.Name}], o.Live[Key{druidv1alpha1.KindEtcdMember, m.Name}] = l, m
 	o.Leases, o.Members = append(o.Leases, *l), append(o.Members, *m)
-	o.Pods = append(o.Pods, corev1.Pod{
+	o.Pods = append(o.Pods, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: e.PodName(i), Namespace: e.Namespace, UID: types.UID(fmt.Sprintf("pod-%d", i)), CreationTimestamp: ago(22 * time.Hour), Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: "new"},
 			Annotations: maps.Clone(o.StatefulSet.Spec.Template.Annotations)},
 		Spec: corev1.PodSpec{Containers: o.StatefulSet.Spec.Template.Spec.Containers, Volumes: o.StatefulSet.Spec.Template.Spec.Volumes},
@@ -117,7 +117,7 @@ func (o *Observed) join(i int, leader bool) {
 			{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue},
 		}, ContainerStatuses: []corev1.ContainerStatus{{Name: desired.ContainerEtcd, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}},
 	})
-	o.Claims = append(o.Claims, corev1.PersistentVolumeClaim{
+	o.Claims = append(o.Claims, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: e.VolumeClaimName(i), CreationTimestamp: ago(22 * time.Hour)},
 		Spec:       corev1.PersistentVolumeClaimSpec{Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Gi")}}},
 		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},

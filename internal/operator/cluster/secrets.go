@@ -91,8 +91,8 @@ func (r *Reconciler) tokenDue(e *druidv1alpha1.Etcd, needed bool) bool {
 
 // unmounted: a pod is on a node and does not start.
 func (r *Reconciler) unmounted(o *Observed) bool {
-	return slices.ContainsFunc(o.Pods, func(p corev1.Pod) bool {
-		return p.Spec.NodeName != "" && !everRan(&p) && r.now().Sub(p.CreationTimestamp.Time) > mountPatience
+	return slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
+		return p.Spec.NodeName != "" && !everRan(p) && r.now().Sub(p.CreationTimestamp.Time) > mountPatience
 	})
 }
 

@@ -74,7 +74,7 @@ func (a httpAsker) ask(ctx context.Context, o *Observed) map[int]agentapi.Member
 func each(o *Observed, do func(pod *corev1.Pod, n int)) {
 	var all sync.WaitGroup
 	for i := range o.Pods {
-		pod := &o.Pods[i]
+		pod := o.Pods[i]
 		n, _ := o.Etcd.PodOrdinal(pod.Name)
 		if pod.Status.PodIP == "" || pod.DeletionTimestamp != nil || !everRan(pod) {
 			continue

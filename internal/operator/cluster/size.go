@@ -71,7 +71,7 @@ func (s size) certifies() bool {
 // StatefulSet ever started a container, and nothing is left of an earlier life.
 func (s size) untouched() bool {
 	for i := range s.o.Pods {
-		if everRan(&s.o.Pods[i]) {
+		if everRan(s.o.Pods[i]) {
 			return false
 		}
 	}
@@ -113,7 +113,7 @@ func (s size) unborn() bool {
 		return false
 	}
 	for i := range s.o.Pods {
-		if !everRan(&s.o.Pods[i]) {
+		if !everRan(s.o.Pods[i]) {
 			continue
 		}
 		n, _ := s.o.Etcd.PodOrdinal(s.o.Pods[i].Name)
@@ -222,7 +222,7 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 		f.Mounted = desired.HasPeerCertificates(s.o.StatefulSet.Spec.Template.Spec)
 	}
 	for i := range s.o.Pods {
-		if p := &s.o.Pods[i]; !desired.HasPeerCertificates(p.Spec) {
+		if p := s.o.Pods[i]; !desired.HasPeerCertificates(p.Spec) {
 			f.Uncertified = append(f.Uncertified, p.Name)
 		}
 	}

@@ -80,7 +80,7 @@ func beforeUpgrade(o *Observed, safe safety) *Snapshot {
 	}
 	want := image(o.StatefulSet.Spec.Template.Spec.Containers)
 	for i := range o.Pods {
-		if p := &o.Pods[i]; !upToDate(p, o.StatefulSet) && image(p.Spec.Containers) != want && everRan(p) {
+		if p := o.Pods[i]; !upToDate(p, o.StatefulSet) && image(p.Spec.Containers) != want && everRan(p) {
 			return &Snapshot{For: "the change of etcd's image to " + want}
 		}
 	}
@@ -115,7 +115,7 @@ type attempt struct {
 type dialing interface {
 	dialer(ctx context.Context, e *druidv1alpha1.Etcd) (dialer, error)
 	// full has the original's sidecars among the pods take a snapshot.
-	full(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev1.Pod, what Snapshot, timeout time.Duration) error
+	full(ctx context.Context, e *druidv1alpha1.Etcd, pods []*corev1.Pod, what Snapshot, timeout time.Duration) error
 }
 
 func newSnapshots(dial dialing, now func() time.Time, log *slog.Logger, m *metrics.Catalogue) *snapshots {
@@ -225,7 +225,7 @@ const verifyTimeout = time.Hour
 
 // take has the backup leader take a full snapshot and prove that it can be restored. What it took has a name
 // also if it was not proven.
-func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev1.Pod, what Snapshot) (taken, error) {
+func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []*corev1.Pod, what Snapshot) (taken, error) {
 	timeout := 15 * time.Minute
 	if t := e.Spec.Backup.EtcdSnapshotTimeout; t != nil && t.Duration > 0 {
 		timeout = t.Duration
@@ -235,7 +235,7 @@ func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []core
 		return taken{}, err
 	}
 	for i := range pods {
-		p := &pods[i]
+		p := pods[i]
 		if p.Status.PodIP == "" || p.DeletionTimestamp != nil || desired.OfOriginal(p.Spec) {
 			continue
 		}

@@ -226,7 +226,7 @@ func (d slowDial) dialer(_ context.Context, e *druidv1alpha1.Etcd) (dialer, erro
 	return nil, errors.New("no")
 }
 
-func (slowDial) full(context.Context, *druidv1alpha1.Etcd, []corev1.Pod, Snapshot, time.Duration) error {
+func (slowDial) full(context.Context, *druidv1alpha1.Etcd, []*corev1.Pod, Snapshot, time.Duration) error {
 	return nil
 }
 

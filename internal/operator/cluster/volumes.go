@@ -107,7 +107,7 @@ func volumeMember(o *Observed, i int, listed []agentapi.Listed) volumes.Member {
 	m := volumes.Member{Ordinal: i, Name: o.Etcd.MemberName(i)}
 	for j := range o.Claims {
 		if n, _ := o.claimOrdinal(o.Claims[j].Name); n == i {
-			m.Claim = volumeClaim(&o.Claims[j], o.Classes)
+			m.Claim = volumeClaim(o.Claims[j], o.Classes)
 		}
 	}
 	if p := o.pod(i); p != nil {
@@ -234,7 +234,7 @@ func (r *Reconciler) classes(ctx context.Context, o *Observed) error {
 		e.SetDefaults()
 	}
 	for i := range o.Claims {
-		c := &o.Claims[i]
+		c := o.Claims[i]
 		n, _ := o.claimOrdinal(c.Name)
 		trouble := volumes.Trouble("")
 		if m := o.member(n); m != nil {

@@ -23,7 +23,7 @@ func bound(class string, grows bool) func(*Observed) {
 	return func(o *Observed) {
 		o.Classes = map[string]*storagev1.StorageClass{class: {ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: "disks", AllowVolumeExpansion: &grows}}
 		for i := range o.Claims {
-			c := &o.Claims[i]
+			c := o.Claims[i]
 			c.UID, c.Spec.VolumeName, c.Spec.StorageClassName = types.UID("claim-"+c.Name), "pv-"+c.Name, &class
 		}
 	}

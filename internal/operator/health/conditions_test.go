@@ -138,7 +138,7 @@ func TestDataVolumesReadyTellsOfWhatStillCounts(t *testing.T) {
 		}
 	}
 	claim := func(change func(*corev1.PersistentVolumeClaim)) func(*Observation) {
-		return func(o *Observation) { change(&o.Claims[0]) }
+		return func(o *Observation) { change(o.Claims[0]) }
 	}
 	size := func(want, has string) func(*Observation) {
 		return claim(func(c *corev1.PersistentVolumeClaim) {

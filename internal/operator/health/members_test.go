@@ -119,8 +119,8 @@ func TestWhatIsWrongWithAPodIsSaid(t *testing.T) {
 		"still begins": {waiting("ContainerCreating", ""), "", "its pod is not ready"},
 	} {
 		o := cluster(1)
-		c.change(&o.Pods[0])
-		if reason, why := podTrouble(&o.Pods[0]); reason != c.wantReason || why != c.want {
+		c.change(o.Pods[0])
+		if reason, why := podTrouble(o.Pods[0]); reason != c.wantReason || why != c.want {
 			t.Errorf("%s: got %q, %q", phrase, reason, why)
 		}
 	}

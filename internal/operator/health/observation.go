@@ -15,10 +15,10 @@ import (
 type Observation struct {
 	Etcd        *druidv1alpha1.Etcd // its status is what was found before
 	StatefulSet *appsv1.StatefulSet // nil: there is none
-	Pods        []corev1.Pod
+	Pods        []*corev1.Pod
 	Leases      []coordinationv1.Lease
 	Members     []druidv1alpha1.EtcdMember
-	Claims      []corev1.PersistentVolumeClaim
+	Claims      []*corev1.PersistentVolumeClaim
 	ClaimEvents []corev1.Event
 	SetEvents   []corev1.Event // warnings about the StatefulSet, while it makes too few pods
 
@@ -130,7 +130,7 @@ func (o Observation) member(ordinal int) *druidv1alpha1.EtcdMember {
 }
 
 func (o Observation) pod(ordinal int) *corev1.Pod {
-	return named(o.Pods, o.Etcd.PodName(ordinal), func(p *corev1.Pod) string { return p.Name })
+	return pointed(o.Pods, o.Etcd.PodName(ordinal))
 }
 
 func (o Observation) lease(ordinal int) *coordinationv1.Lease {
@@ -142,6 +142,19 @@ func named[T any](all []T, name string, of func(*T) string) *T {
 	for i := range all {
 		if of(&all[i]) == name {
 			return &all[i]
+		}
+	}
+	return nil
+}
+
+// pointed is the object with the name, or nil.
+func pointed[T interface {
+	*O
+	GetName() string
+}, O any](all []T, name string) T {
+	for _, o := range all {
+		if o.GetName() == name {
+			return o
 		}
 	}
 	return nil

@@ -35,9 +35,9 @@ func cluster(n int, change ...func(*Observation)) Observation {
 		id := Identity{ID: fmt.Sprintf("a%d", i), ClusterID: "c1", Role: role}.String()
 		o.Leases = append(o.Leases, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: e.MemberLeaseName(i)},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: &id, RenewTime: &metav1.MicroTime{Time: testNow.Add(-5 * time.Second)}}})
-		o.Pods = append(o.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: e.PodName(i), Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: "new"}},
+		o.Pods = append(o.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: e.PodName(i), Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: "new"}},
 			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}}}})
-		o.Claims = append(o.Claims, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: e.VolumeClaimName(i), UID: "u"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}})
+		o.Claims = append(o.Claims, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: e.VolumeClaimName(i), UID: "u"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}})
 		m := druidv1alpha1.EtcdMember{ObjectMeta: metav1.ObjectMeta{Name: e.MemberName(i), CreationTimestamp: ago(30 * 24 * time.Hour)}}
 		m.Status = druidv1alpha1.MemberReport{ID: ptr(fmt.Sprintf("%016x", 0xa0+i)), ClusterID: ptr("00000000000000c1"), State: druidv1alpha1.MemberStarted, SubState: sub,
 			Transitions: []druidv1alpha1.MemberTransition{{State: druidv1alpha1.MemberStarted, SubState: sub, TransitionTime: ago(20 * 24 * time.Hour)}}}

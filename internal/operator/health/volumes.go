@@ -47,7 +47,7 @@ func (v view) volumes() finding {
 }
 
 func (v view) claim(ordinal int) *corev1.PersistentVolumeClaim {
-	return named(v.Claims, v.Etcd.VolumeClaimName(ordinal), func(c *corev1.PersistentVolumeClaim) string { return c.Name })
+	return pointed(v.Claims, v.Etcd.VolumeClaimName(ordinal))
 }
 
 // memberVolumes are the volumes that their members cannot work with.
