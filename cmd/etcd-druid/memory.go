@@ -35,11 +35,14 @@ func pace(inUse uint64) {
 // collector.
 type marker struct{ _ *byte }
 
-// percent is by how much the heap may grow when so many bytes are in use.
+// percent is by how much the heap may grow when so many bytes are in use. The heap that Go never collects below, of 4 MiB,
+// is larger by as much, so there is a limit to it.
 func percent(inUse uint64) int {
-	inUse = max(inUse, 1<<20)
-	return max(heapPercent, int(100*heapAlways/inUse)-100)
+	return max(heapPercent, int(100*heapAlways/max(inUse, heapAlways/(1+heapAlways/goAlways)))-100)
 }
+
+// goAlways is up to where Go has the heap grow with 100 percent, and in proportion with others, however little is in use.
+const goAlways = 4 << 20
 
 // live is what was in use at the last collection, in bytes.
 func live() uint64 {

@@ -11,7 +11,8 @@ func TestTheHeapGrowsToWhatItAlwaysMayAndThenByAPart(t *testing.T) {
 		inUse uint64
 		want  int
 	}{
-		{0, 9500},
+		{0, 2400},
+		{1 << 20, 2400},
 		{12 << 20, 700},
 		{48 << 20, 100},
 		{64 << 20, 50},
