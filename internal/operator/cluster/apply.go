@@ -40,6 +40,13 @@ func (o *outcome) fail(code druidv1alpha1.ErrorCode, err error) {
 	o.failures = append(o.failures, failure{code, err})
 }
 
+// begins: all objects of a new cluster were made. Its pods are made within moments, and the look at them tells of both.
+func (o outcome) begins(before *Observed, p Plan) bool {
+	made := Key{kindStatefulSet, before.Etcd.StatefulSetName()}
+	return before.Etcd.Status.ObservedGeneration == nil && before.StatefulSet == nil && p.Size.Replicas > 0 && slices.Contains(o.created, made.String()) &&
+		len(o.failures) == 0 && len(p.Refused) == 0
+}
+
 // apply carries a plan out. An object that cannot be made keeps the StatefulSet from being made or
 // changed, and nothing from being made that does not need it; as long as something could not be made
 // nothing is removed, and no pod replaced.

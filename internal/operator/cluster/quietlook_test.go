@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"reflect"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -84,13 +83,55 @@ func fill[T client.Object](t testing.TB, c client.Client, all client.ObjectList,
 	}
 }
 
+// nobody is a client that must not be asked.
+type nobody struct{ client.Client }
+
+func TestALookAtAQuietEtcdAsksNobody(t *testing.T) {
+	r, request := quietReconciler(t)
+	r.client, r.live = nobody{}, nobody{} // each request would be one of nil
+	for range 2 {
+		if _, err := r.Reconcile(context.Background(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, _, err := named[*druidv1alpha1.Etcd](r.stores, request.Namespace, request.Name)
+	if err != nil || !holds(e.Status.Conditions, druidv1alpha1.ConditionReady) {
+		t.Errorf("the Etcd of the test is not ready: %+v (%v)", e.Status.Conditions, err)
+	}
+}
+
+// To tell of a cluster before its pods are there, and a moment later of them, would be two requests and two events for each.
+func TestANewClusterIsToldOfWithItsPods(t *testing.T) {
+	e := newEtcd(3)
+	r, c := newReconciler(t, e, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "k8s"}})
+	ctx, request := context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}
+	told := func() *druidv1alpha1.LastOperation {
+		t.Helper()
+		now, err := reread(t, c, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now.Status.LastOperation
+	}
+	again, err := r.Reconcile(ctx, request)
+	if err != nil || again.RequeueAfter > soon {
+		t.Fatalf("the next look is in %s (%v)", again.RequeueAfter, err)
+	}
+	if op := told(); op != nil {
+		t.Errorf("it was told of a cluster without pods: %+v", op)
+	}
+	fill(t, c, &appsv1.StatefulSetList{}, func(s *appsv1.StatefulSet) { s.CreationTimestamp = ago(fillsWithin) })
+	if _, err := r.Reconcile(ctx, request); err != nil {
+		t.Fatal(err)
+	}
+	if op := told(); op == nil || op.Type != druidv1alpha1.LastOperationCreate {
+		t.Errorf("with the second look it was told of %+v, want a Create", op)
+	}
+}
+
+// What an operator of many Etcds spends most of its time on.
 func BenchmarkQuietLook(b *testing.B) {
 	r, request := quietReconciler(b)
-	if len(r.quiet) == 0 {
-		e, _, _ := named[*druidv1alpha1.Etcd](r.stores, request.Namespace, request.Name)
-		b.Fatalf("it is not quiet: %+v", e.Status)
-	}
-	_ = reflect.TypeFor[int]
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := r.Reconcile(context.Background(), request); err != nil {

@@ -102,6 +102,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	clock.Ended(metrics.Apply)
 	r.remember(o, p, out)
 	r.count(p, out)
+	if out.begins(o, p) {
+		return r.next(p, out)
+	}
 	s := statusOf(o, p, out, string(controller.ReconcileIDFromContext(ctx)), now)
 	r.tell(ctx, o, p, out, s)
 	if err := r.write(ctx, e, s); err != nil {
