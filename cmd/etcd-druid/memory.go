@@ -7,13 +7,14 @@ import (
 	"runtime/metrics"
 )
 
-// How much of the heap may be garbage.
+// Up to where the heap grows before garbage is collected.
 const (
-	// heapAlways is up to where the heap grows however little of it is in use: with few objects, or while many are
-	// listed for the first time, to collect what is garbage takes more processor time than all else does.
-	heapAlways = 96 << 20
-	// heapPercent is by how much of what is in use the heap grows beyond it: most of that is the cache, which lasts.
-	heapPercent = 50
+	// heapUsual is what it grows to if that is within the bounds below: enough for some thousand Etcds.
+	heapUsual = 120 << 20
+	// By how much of what is in use, in percent, it grows at least and at the most. Little of it is worth more collections:
+	// most of what is in use of many Etcds is the cache, which lasts. Much of it spares some to an operator that makes many
+	// Etcds at once, and takes little where there are few.
+	growsAtLeast, growsAtMost = 50, 300
 )
 
 // paceCollector has the collector of garbage run when the heap is as large as it may be. An environment that says
@@ -35,14 +36,10 @@ func pace(inUse uint64) {
 // collector.
 type marker struct{ _ *byte }
 
-// percent is by how much the heap may grow when so many bytes are in use. The heap that Go never collects below, of 4 MiB,
-// is larger by as much, so there is a limit to it.
+// percent is by how much the heap may grow when so many bytes are in use.
 func percent(inUse uint64) int {
-	return max(heapPercent, int(100*heapAlways/max(inUse, heapAlways/(1+heapAlways/goAlways)))-100)
+	return min(max(int(100*heapUsual/max(inUse, 1))-100, growsAtLeast), growsAtMost)
 }
-
-// goAlways is up to where Go has the heap grow with 100 percent, and in proportion with others, however little is in use.
-const goAlways = 4 << 20
 
 // live is what was in use at the last collection, in bytes.
 func live() uint64 {
