@@ -26,7 +26,7 @@ const (
 )
 
 func main() {
-	paceCollector()
+	boundMemory()
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strconv"
+	"strings"
 )
 
 // Up to where the heap grows before garbage is collected.
@@ -17,13 +19,26 @@ const (
 	growsAtLeast, growsAtMost = 50, 300
 )
 
-// paceCollector has the collector of garbage run when the heap is as large as it may be. An environment that says
-// something about that itself is left alone.
-func paceCollector() {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
-		return
+// memoryMax is where a container reads how many bytes it may have, or "max".
+const memoryMax = "/sys/fs/cgroup/memory.max"
+
+// boundMemory has garbage collected in time for what the container may have, and else when the heap is as large as it may
+// be. What the environment says of either is left alone.
+func boundMemory() {
+	if text, err := os.ReadFile(memoryMax); err == nil && os.Getenv("GOMEMLIMIT") == "" {
+		if limit, bounded := softLimit(string(text)); bounded {
+			debug.SetMemoryLimit(limit)
+		}
 	}
-	pace(0)
+	if os.Getenv("GOGC") == "" {
+		pace(0)
+	}
+}
+
+// softLimit leaves a tenth to what is not Go's: the pages of the program itself.
+func softLimit(text string) (bytes int64, bounded bool) {
+	most, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return most - most/10, err == nil
 }
 
 // pace sets what holds until the next collection, and comes back after that one.

@@ -29,7 +29,7 @@ func TestThePaceFollowsWhatIsInUse(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
 	before := debug.SetGCPercent(100)
-	paceCollector()
+	boundMemory()
 	kept := make([]byte, 128<<20)
 	for debug.SetGCPercent(100) != growsAtLeast { // which tells what was set last
 		runtime.GC()
@@ -37,4 +37,12 @@ func TestThePaceFollowsWhatIsInUse(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 	debug.SetGCPercent(before)
+}
+
+func TestATenthOfWhatAContainerMayHaveIsLeftToOthers(t *testing.T) {
+	for text, want := range map[string]int64{"536870912\n": 483183821, "max\n": 0, "": 0, "many": 0} {
+		if got, bounded := softLimit(text); got != want || bounded != (want > 0) {
+			t.Errorf("%q: %d, %t; want %d", text, got, bounded, want)
+		}
+	}
 }
