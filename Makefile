@@ -84,7 +84,7 @@ kubernetes-servers:
 .PHONY: journey-servers
 journey-servers:
 	$(call say,test servers in $(CACHE))
-	@cd test && $(GO) run ./cmd/stores install minio fake-gcs-server azurite $(KUBERNETES_SERVERS)
+	@cd test && $(GO) run ./cmd/stores install minio fake-gcs-server azurite etcd-3.5 $(KUBERNETES_SERVERS)
 
 .PHONY: test
 test: build servers ## everything that must pass, on real servers

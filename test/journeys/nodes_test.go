@@ -120,20 +120,7 @@ func restore(t *testing.T, s *site) {
 	p.writers.Stop()
 	newest := p.writers.Ledger.Newest()
 	s.await(t, "all is uploaded", p.uploaded(newest))
-	s.kubectl(t, "--namespace="+namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"=")
-	doomed := append(p.uids(t), p.claims(t)...)
-	s.await(t, "the webhook lets them go", func(ctx context.Context) error {
-		_, err := s.Kubectl(ctx, "--namespace="+namespace, "delete", "persistentvolumeclaims,pods", "--selector="+druidv1alpha1.LabelPartOf+"="+name, "--wait=false", "--grace-period=1")
-		return err
-	})
-	s.await(t, "all of them are gone", func(context.Context) error {
-		for _, uid := range append(p.uids(t), p.claims(t)...) {
-			if slices.Contains(doomed, uid) {
-				return fmt.Errorf("%s is still there", uid)
-			}
-		}
-		return nil
-	})
+	p.loseEverything(t)
 	s.await(t, "the Etcd is whole", p.whole)
 	p.holds(t, p.client)
 	r, err := p.client.Get(t.Context(), "\x00")
@@ -143,7 +130,26 @@ func restore(t *testing.T, s *site) {
 	if r.Header.Revision <= newest {
 		t.Errorf("the revision is %d, and clients were told %d: who watches would miss what happens", r.Header.Revision, newest)
 	}
-	s.kubectl(t, "--namespace="+namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"-")
 	p.write(t, p.client)
 	p.nothingIsLost(t, p.client)
+}
+
+// loseEverything lifts the protection, and deletes all pods and volumes.
+func (p *shop) loseEverything(t *testing.T) {
+	t.Helper()
+	p.kubectl(t, "--namespace="+p.namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"=")
+	doomed := append(p.uids(t), p.claims(t)...)
+	p.await(t, "the webhook lets them go", func(ctx context.Context) error {
+		_, err := p.Kubectl(ctx, "--namespace="+p.namespace, "delete", "persistentvolumeclaims,pods", "--selector="+druidv1alpha1.LabelPartOf+"="+name, "--wait=false", "--grace-period=1")
+		return err
+	})
+	p.await(t, "all of them are gone", func(context.Context) error {
+		for _, uid := range append(p.uids(t), p.claims(t)...) {
+			if slices.Contains(doomed, uid) {
+				return fmt.Errorf("%s is still there", uid)
+			}
+		}
+		return nil
+	})
+	p.kubectl(t, "--namespace="+p.namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"-")
 }

@@ -36,7 +36,7 @@ func probes(t *testing.T, s *site) {
 		store = nil
 	}
 	t.Cleanup(stop)
-	p := s.open(t, namespace, spec(3, backed(s.bucketOn(t, store, namespace, namespace, "shop"))))
+	p := s.open(t, namespace, spec(3, backed(s.bucketOn(t, store, stores.Compliance, namespace, namespace, "shop"))))
 	p.write(t, p.client)
 	before := p.restarts(t)
 	hang := map[string]string{"main-0/backup-restore": "etcdbrctl", "main-1/etcd": "etcd-wrapper", "main-2/etcd": "etcd-wrapper"}

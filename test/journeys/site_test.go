@@ -209,13 +209,13 @@ const storeSecret = "etcd-backup"
 // bucket makes a bucket and the Secret for it in a namespace, and returns the specification of a store in it.
 func (s *site) bucket(t *testing.T, namespace, name, prefix string) map[string]any {
 	t.Helper()
-	return s.bucketOn(t, s.minio, namespace, name, prefix)
+	return s.bucketOn(t, s.minio, stores.Compliance, namespace, name, prefix)
 }
 
-// bucketOn makes them on another server.
-func (s *site) bucketOn(t *testing.T, m *stores.MinIO, namespace, name, prefix string) map[string]any {
+// bucketOn makes them on a server, with a protection.
+func (s *site) bucketOn(t *testing.T, m *stores.MinIO, protection stores.Protection, namespace, name, prefix string) map[string]any {
 	t.Helper()
-	if err := m.CreateBucket(t.Context(), name, stores.Compliance, 1); err != nil {
+	if err := m.CreateBucket(t.Context(), name, protection, 1); err != nil {
 		t.Fatal(err)
 	}
 	s.apply(t, secret(namespace, storeSecret, sites.S3Way(&m.S3, name, m.Endpoint, m.Root).Files))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -226,7 +227,14 @@ func TestAPodWritesItsOwnMemberAlone(t *testing.T) {
 			t.Errorf("%s: %v, want a refusal with %q", c.phrase, err, c.want)
 		}
 	}
-	// RBAC lets nobody of them make or delete anything; the policy does not either.
+	// RBAC lets nobody of them make or delete anything, or write another Lease; the policy does not either, but for those of the original's
+	// snapshots.
+	for _, lease := range []string{"main-full-snap", "main-delta-snap", "main-other-snap"} {
+		o := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease, Labels: map[string]string{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: "main"}}}
+		if _, err := c.Client.CoordinationV1().Leases("shoot").Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Run("a Role that allows more does not help", func(t *testing.T) {
 		role, err := c.Client.RbacV1().Roles("shoot").Get(t.Context(), "druid.gardener.cloud:etcd:main", metav1.GetOptions{})
 		if err != nil {
@@ -240,7 +248,7 @@ func TestAPodWritesItsOwnMemberAlone(t *testing.T) {
 		}
 		by := client("main", "main-1")
 		await(t, func(context.Context) error {
-			for _, path := range []string{"/apis/coordination.k8s.io/v1/namespaces/shoot/leases/main-1", "/apis/druid.gardener.cloud/v1alpha1/namespaces/shoot/etcdmembers/main-1"} {
+			for _, path := range []string{"/apis/coordination.k8s.io/v1/namespaces/shoot/leases/main-1", "/apis/coordination.k8s.io/v1/namespaces/shoot/leases/main-full-snap", "/apis/druid.gardener.cloud/v1alpha1/namespaces/shoot/etcdmembers/main-1"} {
 				err := by.Delete().AbsPath(path).Do(t.Context()).Error()
 				if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "makes and deletes nothing") {
 					return fmt.Errorf("deleting %s: %w", path, err)
@@ -248,6 +256,27 @@ func TestAPodWritesItsOwnMemberAlone(t *testing.T) {
 			}
 			return nil
 		})
+		for path, want := range map[string]string{
+			"leases/main-full-snap":         "",
+			"leases/main-delta-snap":        "",
+			"leases/main-other-snap":        "only the pod of member main-other-snap may write this",
+			"leases/main-full-snap, labels": "may not change labels",
+		} {
+			body := renew
+			path, labels := strings.CutSuffix(path, ", labels")
+			if labels {
+				body = `{"metadata":{"labels":{"app.kubernetes.io/part-of":"events"}}}`
+			}
+			switch err := change(by, path, body); {
+			case want == "" && err != nil:
+				t.Errorf("a sidecar of the original is refused %s: %v", path, err)
+			case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+				t.Errorf("%s: %v, want a refusal with %q", path, err, want)
+			}
+		}
+		if err := change(unbound, "leases/main-full-snap", renew); err == nil || !strings.Contains(err.Error(), "this is no pod") {
+			t.Errorf("with a token that is bound to no pod: %v, want a refusal", err)
+		}
 	})
 }
 
