@@ -358,7 +358,11 @@ func hibernationNews(before, now []druidv1alpha1.Condition) (all []news) {
 		all = append(all, news{kind, c.Message})
 	}
 	if c := changed(druidv1alpha1.ConditionHibernationBackupProtected); c != nil && c.Status == druidv1alpha1.ConditionFalse {
-		all = append(all, news{ProtectionEnds, c.Message})
+		kind := ProtectionEnds
+		if c.Reason == druidv1alpha1.ReasonHoldNotReleased {
+			kind = HoldsStay
+		}
+		all = append(all, news{kind, c.Message})
 	}
 	return all
 }

@@ -400,6 +400,7 @@ func TestStepsOfAHibernationAreToldOnce(t *testing.T) {
 		"it has ended":             {protected("False", "ProtectionEnds"), protected("False", "ProtectionEnded"), "ProtectionEnds"},
 		"it is prolonged":          {protected("False", "ProtectionEnds"), protected("True", "FinalSnapshotProtected"), ""},
 		"nobody knows":             {nil, protected("Unknown", "FinalSnapshotDateNotKnown"), ""},
+		"nobody releases it":       {nil, protected("False", "HoldNotReleased"), "HoldsStay"},
 	} {
 		got := ""
 		for _, n := range hibernationNews(c.before, c.now) {

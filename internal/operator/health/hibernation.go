@@ -141,11 +141,15 @@ const taskPatience = 5 * time.Minute
 // So it is false before the lock ends, by that margin at least, and by a whole interval of the schedule if a run
 // failed. A run that should be under way counts as the next one until it should be through.
 //
-// It is told for as long as the final full is all that is known to be good: until a member has taken another one.
+// It is told for as long as the final full is all that is known to be good: until a member has taken another one. After that it is
+// told of a hold that ought to be released by then.
 func (v view) hibernationProtected() (f finding, applies bool) {
 	h := Hibernation(v.Observation)
-	wakes := h != nil && h.EtcdUID == v.Etcd.UID && h.AwakeSince != nil && h.NewFull == ""
+	awake := h != nil && h.EtcdUID == v.Etcd.UID && h.AwakeSince != nil
+	wakes := awake && h.NewFull == ""
 	switch {
+	case awake && !wakes && v.wanted() > 0 && h.Holds():
+		return v.unreleased(h)
 	case v.StatefulSet == nil, replicasOf(v.StatefulSet) > 0 && !wakes:
 		return finding{}, false
 	case v.wanted() > 0 && h == nil: // it never slept; one that did sleeps on until what is wanted is applied
@@ -159,6 +163,65 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	f = v.lockOfFinal(h)
 	f.message += unapplied(live, h)
 	return f, true
+}
+
+// releasePatience is how long after a new full a hold may stay: runs that release it come every hour.
+const releasePatience = 3 * time.Hour
+
+// byHand is how a person releases what runs hold, for the end of a message.
+const byHand = "etcdbrctl extend-snapshot-immutability --release-holds once there is a newer backup, or gcloud storage objects update --no-event-based-hold"
+
+// unreleased is while a cluster is awake and has taken a new full, and something is held still: nothing is told as long as the next
+// run may release it.
+func (v view) unreleased(h *druidv1alpha1.HibernationStatus) (f finding, applies bool) {
+	why, full := "", h.AwakeSince.Time
+	if n, err := snapshot.ParseName(h.NewFull); err == nil && n.CreatedAt().After(full) {
+		full = n.CreatedAt()
+	}
+	switch last := v.lastFailure(); {
+	case v.NoExtension != "":
+		why = "there is no EtcdOperatorTask for that: " + v.NoExtension
+	case v.idle() != "":
+		why = fmt.Sprintf("the EtcdOperatorTask %s does not: %s", v.Extension.Name, v.idle())
+	case last != nil && last.ObservedAt.After(full):
+		why = "the last run failed: " + last.Description
+	case v.now.Sub(full) <= releasePatience:
+		return finding{}, false
+	case last != nil: // as when it has no credentials since the cluster slept
+		why = "no run has since " + at(full) + ": " + last.Description
+	default:
+		why = fmt.Sprintf("no run has since %s: kubectl get cronjobs,jobs says whether they run, and their logs why it stays", at(full))
+	}
+	return fails(druidv1alpha1.ReasonHoldNotReleased, "%s still, although %s is newer, and cannot be collected: %s; a run releases it within an hour of when that is mended, or do it by %s", whatIsHeld(h), h.NewFull, why, byHand), true
+}
+
+// lastFailure is that of the task, if its last run failed or none can run; nil: not as far as is known.
+func (v view) lastFailure() *druidv1alpha1.LastError {
+	t := v.Extension
+	if t == nil || t.Status.LastOperation == nil || t.Status.LastOperation.State != druidv1alpha1.OperationFailed || len(t.Status.LastErrors) == 0 {
+		return nil
+	}
+	return &t.Status.LastErrors[len(t.Status.LastErrors)-1]
+}
+
+// whatIsHeld is that, for the beginning of a message.
+func whatIsHeld(h *druidv1alpha1.HibernationStatus) string {
+	if f := h.FinalSnapshot; f != nil && f.Held {
+		return f.Name + " is held"
+	}
+	return "what runs of the extension held, here or in a former store, is held"
+}
+
+// idle is why nobody carries the task out that there is; empty: it is carried out, or there is none.
+func (v view) idle() string {
+	t := v.Extension
+	switch {
+	case t == nil, !t.Status.State.Ended() && (t.Status.State != "" || v.now.Sub(t.CreationTimestamp.Time) <= taskPatience):
+		return ""
+	case t.Status.LastOperation != nil:
+		return t.Status.LastOperation.Reason
+	}
+	return "nobody acts on it: switch controllers.etcdOpsTask on"
 }
 
 // removed is while the final full is kept from being deleted by what was asked for before, and is not any more.
@@ -211,12 +274,8 @@ func (v view) lockOfFinal(h *druidv1alpha1.HibernationStatus) finding {
 	default:
 		kept = lockOf(final)
 	}
-	if t := v.Extension; t != nil && (t.Status.State.Ended() || t.Status.State == "" && v.now.Sub(t.CreationTimestamp.Time) > taskPatience) {
-		why := "nobody acts on it: switch controllers.etcdOpsTask on"
-		if op := t.Status.LastOperation; op != nil {
-			why = op.Reason
-		}
-		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and the EtcdOperatorTask %s does not prolong that: %s", final.Name, kept, t.Name, why)
+	if why := v.idle(); why != "" {
+		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and the EtcdOperatorTask %s does not prolong that: %s", final.Name, kept, v.Extension.Name, why)
 	}
 	if v.NoExtension != "" {
 		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and no EtcdOperatorTask prolongs that: %s", final.Name, kept, v.NoExtension)
