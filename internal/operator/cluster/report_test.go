@@ -356,6 +356,11 @@ func TestAChangedStatefulSetHasNoUpdatedPodsYet(t *testing.T) {
 func TestWhatNobodyReleasesAnyMoreIsTold(t *testing.T) {
 	held := &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Store: "gcp former/p", Held: true}}
 	left := &druidv1alpha1.HibernationStatus{HoldsLeft: true}
+	in := func(store *druidv1alpha1.StoreSpec) *druidv1alpha1.HibernationStatus {
+		return &druidv1alpha1.HibernationStatus{HoldsLeft: true, Applied: &druidv1alpha1.AppliedBackup{Store: store}}
+	}
+	former := in(&druidv1alpha1.StoreSpec{Provider: ptr(druidv1alpha1.StorageProvider("gcp")), Container: ptr("former"), Prefix: "p"})
+	other := in(&druidv1alpha1.StoreSpec{Provider: ptr(druidv1alpha1.StorageProvider("local")), Prefix: "p"})
 	for phrase, c := range map[string]struct {
 		before, now *druidv1alpha1.HibernationStatus
 		want        string
@@ -366,6 +371,11 @@ func TestWhatNobodyReleasesAnyMoreIsTold(t *testing.T) {
 		"it is awake, and it is held":      {held, nil, "in gcp former/p stays held"},
 		"of a sleep without a final":       {left, nil, "in the former store stays held"},
 		"it sleeps again":                  {held, left, ""},
+		"it sleeps again, in its store":    {held, former, ""},
+		"it sleeps again, in another":      {held, other, "in gcp former/p stays held"},
+		"it sleeps again, without a store": {held, in(nil), "in gcp former/p stays held"},
+		"the store becomes another":        {former, other, "in gcp former/p stays held"},
+		"it is awake, without a final":     {former, nil, "in gcp former/p stays held"},
 	} {
 		got := ""
 		for _, n := range holdNews(c.before, c.now) {

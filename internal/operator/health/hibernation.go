@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -224,20 +225,25 @@ func (v view) idle() string {
 	return "nobody acts on it: switch controllers.etcdOpsTask on"
 }
 
-// removed is while the final full is kept from being deleted by what was asked for before, and is not any more.
+// removed is while something is kept from being deleted by what was asked for before, and is not any more. What is held is, whoever
+// asked for it and however long ago.
 func (v view) removed(h *druidv1alpha1.HibernationStatus) (f finding, applies bool) {
-	if h == nil || h.EtcdUID != v.Etcd.UID || h.FinalSnapshot == nil || druidv1alpha1.FindCondition(v.Etcd.Status.Conditions, druidv1alpha1.ConditionHibernationBackupProtected) == nil {
+	if h == nil || h.EtcdUID != v.Etcd.UID {
 		return finding{}, false
 	}
-	final := h.FinalSnapshot
 	const gone = "spec.backup.store.immutability does not ask for locks any more, and nothing prolongs them: "
-	switch {
-	case final.Held:
-		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is held, and nobody can delete it until it is released: after the cluster has woken up and taken a full snapshot, or by etcdbrctl extend-snapshot-immutability --release-holds once there is a newer backup, or gcloud storage objects update --no-event-based-hold", final.Name), true
-	case final.ProtectedUntil != nil && final.ProtectedUntil.After(v.now):
-		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is %s, and after that whoever may delete in the bucket can delete it", final.Name, lockOf(final)), true
+	told := druidv1alpha1.FindCondition(v.Etcd.Status.Conditions, druidv1alpha1.ConditionHibernationBackupProtected) != nil
+	var what []string
+	if h.Holds() {
+		what = append(what, whatIsHeld(h)+", and nobody can delete it until it is released: after the cluster has woken up and taken a full snapshot where that is, or by "+byHand)
 	}
-	return finding{}, false
+	if final := h.FinalSnapshot; told && final != nil && !final.Held && final.ProtectedUntil != nil && final.ProtectedUntil.After(v.now) {
+		what = append(what, fmt.Sprintf("%s is %s, and after that whoever may delete in the bucket can delete it", final.Name, lockOf(final)))
+	}
+	if len(what) == 0 {
+		return finding{}, false
+	}
+	return fails(druidv1alpha1.ReasonImmutabilityRemoved, "%s", gone+strings.Join(what, "; ")), true
 }
 
 // unapplied says that extensions do not go by the specification, for the end of a message; empty: they do.
@@ -259,7 +265,11 @@ func (v view) lockOfFinal(h *druidv1alpha1.HibernationStatus) finding {
 	case h == nil, h.EtcdUID != v.Etcd.UID:
 		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "no final full snapshot of this hibernation is known: it may have begun under another operator; wake the cluster and have it sleep again, or look with etcdbrctl list")
 	case h.FinalSnapshot == nil:
-		return fails(druidv1alpha1.ReasonFinalSnapshotMissing, "the members stopped without a final full snapshot, as that was allowed; what came after the last backup is on the volumes alone")
+		why := "the members stopped without a final full snapshot, as that was allowed; what came after the last backup is on the volumes alone"
+		if h.HoldsLeft {
+			why += "; " + whatIsHeld(h) + " until the cluster has woken up and taken a full snapshot"
+		}
+		return fails(druidv1alpha1.ReasonFinalSnapshotMissing, "%s", why)
 	}
 	final, takes := h.FinalSnapshot, snapshotTimeout(v.Etcd)
 	kept := "held"

@@ -477,6 +477,33 @@ func TestWhenProtectionEndsIsToldWhileTheClusterSleeps(t *testing.T) {
 	}
 }
 
+// What earlier sleeps held stays so in a cluster that sleeps without a final full, wherever its backups go by now.
+func TestHoldsThatAreLeftAreToldWithoutAFinalFull(t *testing.T) {
+	left := func(o *Observation) {
+		o.Etcd.Status.Hibernation.FinalSnapshot, o.Etcd.Status.Hibernation.HoldsLeft = nil, true
+	}
+	removed := func(o *Observation) { o.Etcd.Spec.Backup.Store.Immutability, o.Extension = nil, nil }
+	until := ago(-90 * time.Hour)
+	for phrase, c := range map[string]struct {
+		seen   Observation
+		reason string // empty: there is no condition
+		want   string
+	}{
+		"the store has no locks":                 {sleeping(druidv1alpha1.FinalSnapshot{}, removed, left), druidv1alpha1.ReasonImmutabilityRemoved, "what runs of the extension held, here or in a former store, is held, and nobody can delete it"},
+		"it is that which was applied":           {sleeping(druidv1alpha1.FinalSnapshot{}, removed, appliedBefore, left), druidv1alpha1.ReasonImmutabilityRemoved, "is held, and nobody can delete it"},
+		"no store is named, and locks go on":     {sleeping(druidv1alpha1.FinalSnapshot{}, appliedBefore, func(o *Observation) { o.Etcd.Spec.Backup.Store = nil }, left), druidv1alpha1.ReasonFinalSnapshotMissing, "is held until the cluster has woken up"},
+		"locks are asked for":                    {sleeping(druidv1alpha1.FinalSnapshot{}, left), druidv1alpha1.ReasonFinalSnapshotMissing, "is held until the cluster has woken up"},
+		"with a final full that is locked, too":  {sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", ProtectedUntil: &until}, longAsleep, removed, func(o *Observation) { o.Etcd.Status.Hibernation.HoldsLeft = true }), druidv1alpha1.ReasonImmutabilityRemoved, "Full-9 is locked until"},
+		"nothing is held":                        {sleeping(druidv1alpha1.FinalSnapshot{}, removed, left, func(o *Observation) { o.Etcd.Status.Hibernation.HoldsLeft = false }), "", ""},
+		"what another Etcd of the name has left": {sleeping(druidv1alpha1.FinalSnapshot{}, removed, left, func(o *Observation) { o.Etcd.Status.Hibernation.EtcdUID = "other" }), "", ""},
+	} {
+		got := conditionOf(t, c.seen, druidv1alpha1.ConditionHibernationBackupProtected)
+		if (got != nil) != (c.reason != "") || got != nil && (got.Reason != c.reason || !strings.Contains(got.Message, c.want)) {
+			t.Errorf("%s: %+v, want %s, %q", phrase, got, c.reason, c.want)
+		}
+	}
+}
+
 // appliedBefore: what was applied last is written down.
 func appliedBefore(o *Observation) {
 	e := o.Etcd.DeepCopy()
