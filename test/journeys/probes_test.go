@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -78,6 +80,7 @@ test "$found"`)
 		}
 	}
 	p.await(t, "events tell why", p.killed(hang))
+	p.killedSoon(t, hang)
 	p.await(t, "the members are ready", p.says(druidv1alpha1.ConditionAllMembersReady, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonAllMembersReady, "3 of 3"))
 	p.more(t)
 	p.writers.Mark() // without a quorum nobody was answered
@@ -144,6 +147,44 @@ func (p *shop) patienceOfProbes(t *testing.T) (shortest time.Duration) {
 	return shortest
 }
 
+// killedSoon: none of these containers had all of the grace period of its pod, which a pod has that is deleted.
+func (p *shop) killedSoon(t *testing.T, containers map[string]string) {
+	t.Helper()
+	pods, err := p.pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := p.Client.CoreV1().Events(p.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			if container := pod.Name + "/" + c.Name; containers[container] != "" {
+				i := slices.IndexFunc(list.Items, func(e corev1.Event) bool { return killing(e) == container })
+				if i < 0 || c.LastTerminationState.Terminated == nil {
+					t.Errorf("how %s ended is not known", container)
+					continue
+				}
+				grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+				waited := c.LastTerminationState.Terminated.FinishedAt.Sub(list.Items[i].FirstTimestamp.Time)
+				t.Logf("%s was killed %s after its probe had failed", container, waited)
+				if waited >= grace {
+					t.Errorf("%s ended %s after its probe had failed, so that all of the grace period of its pod, %s, was waited for", container, waited, grace)
+				}
+			}
+		}
+	}
+}
+
+// killing is the container that an event says is killed because of its probe, as POD/CONTAINER; empty: none.
+func killing(e corev1.Event) string {
+	if e.Reason != "Killing" || !strings.Contains(e.Message, "failed liveness probe") {
+		return ""
+	}
+	return e.InvolvedObject.Name + "/" + strings.TrimSuffix(strings.TrimPrefix(e.InvolvedObject.FieldPath, "spec.containers{"), "}")
+}
+
 // killed is nil once events say that these containers were killed as their probes failed.
 func (p *shop) killed(containers map[string]string) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -153,10 +194,9 @@ func (p *shop) killed(containers map[string]string) func(context.Context) error 
 		}
 		told := map[string]bool{}
 		for _, e := range list.Items {
-			if e.Reason != "Killing" || !strings.Contains(e.Message, "failed liveness probe") {
-				continue
+			if container := killing(e); container != "" {
+				told[container] = true
 			}
-			told[e.InvolvedObject.Name+"/"+strings.TrimSuffix(strings.TrimPrefix(e.InvolvedObject.FieldPath, "spec.containers{"), "}")] = true
 		}
 		for container := range containers {
 			if !told[container] {
