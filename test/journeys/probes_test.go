@@ -80,7 +80,7 @@ test "$found"`)
 		}
 	}
 	p.await(t, "events tell why", p.killed(hang))
-	p.killedSoon(t, hang)
+	p.await(t, "none of them is waited for as for a pod that is deleted", p.killedSoon(t, hang))
 	p.await(t, "the members are ready", p.says(druidv1alpha1.ConditionAllMembersReady, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonAllMembersReady, "3 of 3"))
 	p.more(t)
 	p.writers.Mark() // without a quorum nobody was answered
@@ -147,33 +147,39 @@ func (p *shop) patienceOfProbes(t *testing.T) (shortest time.Duration) {
 	return shortest
 }
 
-// killedSoon: none of these containers had all of the grace period of its pod, which a pod has that is deleted.
-func (p *shop) killedSoon(t *testing.T, containers map[string]string) {
-	t.Helper()
-	pods, err := p.pods(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := p.Client.CoreV1().Events(p.namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pod := range pods {
-		for _, c := range pod.Status.ContainerStatuses {
-			if container := pod.Name + "/" + c.Name; containers[container] != "" {
+// killedSoon is nil once it is known how these containers ended, and fails if one had all of the grace period of its pod for that, which
+// a pod has that is deleted.
+func (p *shop) killedSoon(t *testing.T, containers map[string]string) func(context.Context) error {
+	known := map[string]bool{}
+	return func(ctx context.Context) error {
+		pods, err := p.pods(ctx)
+		if err != nil {
+			return err
+		}
+		list, err := p.Client.CoreV1().Events(p.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods {
+			for _, c := range pod.Status.ContainerStatuses {
+				container, ended := pod.Name+"/"+c.Name, c.LastTerminationState.Terminated
 				i := slices.IndexFunc(list.Items, func(e corev1.Event) bool { return killing(e) == container })
-				if i < 0 || c.LastTerminationState.Terminated == nil {
-					t.Errorf("how %s ended is not known", container)
+				if containers[container] == "" || known[container] || i < 0 || ended == nil {
 					continue
 				}
+				known[container] = true
 				grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
-				waited := c.LastTerminationState.Terminated.FinishedAt.Sub(list.Items[i].FirstTimestamp.Time)
-				t.Logf("%s was killed %s after its probe had failed", container, waited)
+				waited := ended.FinishedAt.Sub(list.Items[i].FirstTimestamp.Time)
+				t.Logf("%s ended %s after its probe had failed", container, waited)
 				if waited >= grace {
-					t.Errorf("%s ended %s after its probe had failed, so that all of the grace period of its pod, %s, was waited for", container, waited, grace)
+					t.Errorf("%s ended %s after its probe had failed: all of the grace period of its pod was waited for, %s", container, waited, grace)
 				}
 			}
 		}
+		if len(known) < len(containers) {
+			return fmt.Errorf("known are %v of %v", known, containers)
+		}
+		return nil
 	}
 }
 
