@@ -49,7 +49,7 @@ const (
 	ConditionHibernated ConditionType = "Hibernated"
 	// ConditionHibernationBackupProtected: the final full snapshot of a hibernated cluster is locked, and stays
 	// so until its lock is prolonged; the message has the date. Absent unless the cluster is hibernated, with a
-	// store, and spec.backup.store.immutability asks for locks.
+	// store, and spec.backup.store.immutability asks for locks, or something is held that nobody releases.
 	ConditionHibernationBackupProtected ConditionType = "HibernationBackupProtected"
 	// ConditionDataVolumesReady: no volume of a member has a problem.
 	ConditionDataVolumesReady ConditionType = "DataVolumesReady"

@@ -83,6 +83,7 @@ const (
 	ReasonProtectionEnds            = "ProtectionEnds"            // its lock may end before the next extension is through
 	ReasonProtectionEnded           = "ProtectionEnded"           // its lock has ended
 	ReasonExtensionNotRunning       = "ExtensionNotRunning"       // nobody prolongs its lock; the message says why
+	ReasonHoldNotReleased           = "HoldNotReleased"           // the cluster is awake and has taken a new full, and nobody releases what is held still; the message says why
 )
 
 // Reasons of DataVolumesReady.

@@ -45,7 +45,7 @@ var alerts = []struct{ condition, meaning string }{
 	{`etcddruid_etcd_backup_excluded_snapshots > 0`, "somebody excluded snapshots; `status.backup` names them"},
 	{`etcddruid_etcd_condition_seconds{condition="BackupsProtected"} > 600`, "the newest backups are not locked, or nobody knows that they are; the condition says why"},
 	{`etcddruid_etcd_condition_seconds{condition="Hibernated"} > 3600`, "a cluster has been falling asleep, or waking up, for an hour; the condition says what it waits for"},
-	{`etcddruid_etcd_condition_seconds{condition="HibernationBackupProtected", status="False"} > 0`, "the backup of a hibernated cluster can be deleted, or soon will be; the condition says when, and what to do"},
+	{`etcddruid_etcd_condition_seconds{condition="HibernationBackupProtected", status="False"} > 0`, "the backup of a hibernated cluster can be deleted, or soon will be, or it is held for longer than it needs to be; the condition says when or why, and what to do"},
 	{`etcddruid_etcd_condition_seconds{condition="HibernationBackupProtected", status="Unknown"} > 86400`, "nobody has told for a day whether the backup of a hibernated cluster is locked"},
 	{`etcddruid_etcd_operations{state="Error"} > 0`, "a specification cannot be carried out: `status.lastErrors` of the Etcd says why"},
 	{`increase(etcddruid_operator_tasks_total{state!="succeeded"}[1h]) > 0 or etcddruid_operator_tasks_total{state!="succeeded"} unless etcddruid_operator_tasks_total offset 1h`, "a task was not done: `status.lastErrors` of the task says why"},

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -78,6 +80,7 @@ test "$found"`)
 		}
 	}
 	p.await(t, "events tell why", p.killed(hang))
+	p.await(t, "none of them is waited for as for a pod that is deleted", p.killedSoon(t, hang))
 	p.await(t, "the members are ready", p.says(druidv1alpha1.ConditionAllMembersReady, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonAllMembersReady, "3 of 3"))
 	p.more(t)
 	p.writers.Mark() // without a quorum nobody was answered
@@ -144,6 +147,50 @@ func (p *shop) patienceOfProbes(t *testing.T) (shortest time.Duration) {
 	return shortest
 }
 
+// killedSoon is nil once it is known how these containers ended, and fails if one had all of the grace period of its pod for that, which
+// a pod has that is deleted.
+func (p *shop) killedSoon(t *testing.T, containers map[string]string) func(context.Context) error {
+	known := map[string]bool{}
+	return func(ctx context.Context) error {
+		pods, err := p.pods(ctx)
+		if err != nil {
+			return err
+		}
+		list, err := p.Client.CoreV1().Events(p.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods {
+			for _, c := range pod.Status.ContainerStatuses {
+				container, ended := pod.Name+"/"+c.Name, c.LastTerminationState.Terminated
+				i := slices.IndexFunc(list.Items, func(e corev1.Event) bool { return killing(e) == container })
+				if containers[container] == "" || known[container] || i < 0 || ended == nil {
+					continue
+				}
+				known[container] = true
+				grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+				waited := ended.FinishedAt.Sub(list.Items[i].FirstTimestamp.Time)
+				t.Logf("%s ended %s after its probe had failed", container, waited)
+				if waited >= grace {
+					t.Errorf("%s ended %s after its probe had failed: all of the grace period of its pod was waited for, %s", container, waited, grace)
+				}
+			}
+		}
+		if len(known) < len(containers) {
+			return fmt.Errorf("known are %v of %v", known, containers)
+		}
+		return nil
+	}
+}
+
+// killing is the container that an event says is killed because of its probe, as POD/CONTAINER; empty: none.
+func killing(e corev1.Event) string {
+	if e.Reason != "Killing" || !strings.Contains(e.Message, "failed liveness probe") {
+		return ""
+	}
+	return e.InvolvedObject.Name + "/" + strings.TrimSuffix(strings.TrimPrefix(e.InvolvedObject.FieldPath, "spec.containers{"), "}")
+}
+
 // killed is nil once events say that these containers were killed as their probes failed.
 func (p *shop) killed(containers map[string]string) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -153,10 +200,9 @@ func (p *shop) killed(containers map[string]string) func(context.Context) error 
 		}
 		told := map[string]bool{}
 		for _, e := range list.Items {
-			if e.Reason != "Killing" || !strings.Contains(e.Message, "failed liveness probe") {
-				continue
+			if container := killing(e); container != "" {
+				told[container] = true
 			}
-			told[e.InvolvedObject.Name+"/"+strings.TrimSuffix(strings.TrimPrefix(e.InvolvedObject.FieldPath, "spec.containers{"), "}")] = true
 		}
 		for container := range containers {
 			if !told[container] {

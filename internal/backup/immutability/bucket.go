@@ -78,8 +78,6 @@ type Bucket struct {
 	Guards []Guard `json:"guards,omitempty"`
 	// NoGuards are those that its server cannot or must not have, and why.
 	NoGuards map[Guard]string `json:"-"`
-	// NoLocks says why its server cannot allow locks of single objects any more; empty: it can, or only the attempt tells.
-	NoLocks string `json:"-"`
 	// AbortsUploads: what is left of interrupted uploads is removed, by a lifecycle rule or by the server itself.
 	AbortsUploads bool `json:"abortsUploads,omitempty"`
 	// Notes are sentences for people, for example what could not be read and why.

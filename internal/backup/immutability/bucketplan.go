@@ -193,8 +193,6 @@ func (b Bucket) refuses(w BucketWish, r BucketRules) *BucketRefusal {
 		return refused("leave locked out", "the bucket is locked by a statement of its policy (%s), and what is locked stays so", GuardSettings)
 	case w.Type == ByObject && b.Exists && !b.ObjectLock && r.OnlyNew != "":
 		return refused("", "the bucket was created without locks of single objects. %s", r.OnlyNew)
-	case b.Exists && !b.ObjectLock && b.NoLocks != "" && (w.Type == ByObject || r.StampsMode):
-		return refused("make a new bucket with etcdbrctl bucket ensure and copy the backups into it (etcdbrctl copy)", "%s", b.NoLocks)
 	case w.Type == ByObject:
 		return nil
 	case have > d:
@@ -270,7 +268,7 @@ func (p *bucketPlanner) make() {
 		p.step(BucketStep{Do: BucketVersions}, "keep versions of what is overwritten")
 		fallthrough
 	case lockable && !b.ObjectLock:
-		p.step(BucketStep{Do: BucketObjectLock, Irreversible: true}, "allow locks of single objects, which cannot be switched off again")
+		p.step(BucketStep{Do: BucketObjectLock, Irreversible: true}, "allow locks of single objects, which cannot be switched off again; a server that gives them to new buckets alone refuses, and the bucket stays as it is")
 	}
 	switch {
 	case byBucket && r.StampsMode:

@@ -286,7 +286,7 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 	p.adopt(o)
 	no := func(reason string, args ...any) { p.Refused = append(p.Refused, fmt.Sprintf(reason, args...)) }
 	if o.TokenTaken {
-		no("the Secret %s is somebody else's, and the sidecars' token cannot be anywhere else: delete it, or name the Etcd differently", e.TokenSecretName())
+		no("%s", tokenTaken(e))
 	}
 	for _, s := range e.Secrets() {
 		if s.Namespace != "" && s.Namespace != e.Namespace {
@@ -301,6 +301,11 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 	if (p.Size.PeerTLS || p.Size.PeerCertificates) && in.Etcd.Spec.Etcd.PeerUrlTLS == nil {
 		no("members use TLS between each other, and which Secrets they do that with is not known any more: name them in spec.etcd.peerUrlTls until all members have changed")
 	}
+}
+
+// tokenTaken is why nothing is done about an Etcd whatever its specification says.
+func tokenTaken(e *druidv1alpha1.Etcd) string {
+	return fmt.Sprintf("the Secret %s is somebody else's, and the sidecars' token cannot be anywhere else: delete it, or name the Etcd differently", e.TokenSecretName())
 }
 
 // immutabilityOf is what the specification says of locks; nil: nothing.

@@ -37,7 +37,7 @@ var (
 	SnapshotIncluded = Event{"SnapshotIncluded", corev1.EventTypeNormal, "Observe", "a snapshot that was excluded is used again, or is gone"}
 	Hibernating      = Event{"Hibernating", corev1.EventTypeNormal, "Hibernate", "a step of a hibernation, or of waking up; the message says which"}
 	HibernationHeld  = Event{"HibernationHeld", corev1.EventTypeWarning, "Hibernate", "the members go on although none is wanted: what they have is not safe yet; the message says what to do"}
-	HoldsStay        = Event{"HoldsStay", corev1.EventTypeWarning, "Observe", "backups that runs of the extension hold stay held, as there is no new full snapshot where they are; the message says where, and what to do"}
+	HoldsStay        = Event{"HoldsStay", corev1.EventTypeWarning, "Observe", "backups that runs of the extension hold stay held, as there is no new full snapshot where they are, or no run releases them; the message says where or why, and what to do"}
 	ProtectionEnds   = Event{"ProtectionEnds", corev1.EventTypeWarning, "Observe", "the final snapshot of a hibernated Etcd is not protected, or soon will not be; the message says until when and why"}
 	Deleting         = Event{"Deleting", corev1.EventTypeNormal, "Delete", "the objects of the Etcd are deleted; its volumes and backups stay"}
 )

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -315,16 +316,30 @@ func (p *Plan) hibernated() (c druidv1alpha1.Condition, applies bool) {
 	return druidv1alpha1.Condition{Type: druidv1alpha1.ConditionHibernated, Status: status, Reason: p.Sleep.Reason, Message: p.Sleep.Message}, p.Sleep.Reason != ""
 }
 
-// holdNews is an event about what is held in a store in which nobody releases it any more: nothing is known of it from here on.
+// holdNews is an event about what is held in a store in which nobody releases it any more: nothing is known of it from here on, or
+// what is known is of another store.
 func holdNews(before, now *druidv1alpha1.HibernationStatus) []news {
-	if before == nil || !before.Holds() || now != nil {
+	if before == nil || !before.Holds() {
 		return nil
 	}
-	where := "the former store"
-	if f := before.FinalSnapshot; f != nil {
-		where = f.Store
+	where, _ := placeOf(before)
+	if now != nil {
+		if place, known := placeOf(now); where == "" || !known || place == where {
+			return nil
+		}
 	}
-	return []news{{HoldsStay, "what runs of the extension hold in " + where + " stays held, and is not collected: nobody makes backups there any more that take its place; release it with etcdbrctl extend-snapshot-immutability --release-holds once there is a newer one, or with gcloud storage objects update --no-event-based-hold"}}
+	return []news{{HoldsStay, "what runs of the extension hold in " + cmp.Or(where, "the former store") + " stays held, and is not collected: nobody makes backups there any more that take its place; release it with etcdbrctl extend-snapshot-immutability --release-holds once there is a newer one, or with gcloud storage objects update --no-event-based-hold"}}
+}
+
+// placeOf is the store that a record is of, empty for none; false: that is not known.
+func placeOf(h *druidv1alpha1.HibernationStatus) (string, bool) {
+	switch {
+	case h.FinalSnapshot != nil:
+		return h.FinalSnapshot.Store, true
+	case h.Applied != nil:
+		return storeOf(&druidv1alpha1.Etcd{Spec: druidv1alpha1.EtcdSpec{Backup: druidv1alpha1.BackupSpec{Store: h.Applied.Store}}}), true
+	}
+	return "", false
 }
 
 // deleteClaims has the volume claims go that the members had.
@@ -358,7 +373,11 @@ func hibernationNews(before, now []druidv1alpha1.Condition) (all []news) {
 		all = append(all, news{kind, c.Message})
 	}
 	if c := changed(druidv1alpha1.ConditionHibernationBackupProtected); c != nil && c.Status == druidv1alpha1.ConditionFalse {
-		all = append(all, news{ProtectionEnds, c.Message})
+		kind := ProtectionEnds
+		if c.Reason == druidv1alpha1.ReasonHoldNotReleased {
+			kind = HoldsStay
+		}
+		all = append(all, news{kind, c.Message})
 	}
 	return all
 }

@@ -87,11 +87,15 @@ func report(s *druidv1alpha1.EtcdStatus, e *druidv1alpha1.Etcd, p Plan, out outc
 	for _, refused := range p.Refused {
 		err := fmt.Errorf("%s", refused)
 		told := slices.ContainsFunc(e.Status.LastErrors, func(b druidv1alpha1.LastError) bool { return b.Code == codeRefused && b.Description == message(err) })
-		if p.Mode != ModeTend || told { // what nobody has asked for is refused when somebody does
+		if p.Mode != ModeTend || told || refused == tokenTaken(e) { // what nobody has asked for is refused when somebody does
 			out.fail(codeRefused, err)
 		}
 	}
 	s.LastErrors = lastErrors(s.LastErrors, out.failures, now)
+	if p.Mode == ModeTend {
+		s.LastErrors = append(s.LastErrors, p.untried(e.Status.LastErrors)...)
+		s.LastErrors = s.LastErrors[:min(len(s.LastErrors), mostErrors)]
+	}
 	if p.Mode == ModeTend {
 		return
 	}
@@ -129,10 +133,33 @@ func report(s *druidv1alpha1.EtcdStatus, e *druidv1alpha1.Etcd, p Plan, out outc
 	s.LastOperation = &op
 }
 
+// codeBudget is that of an error with the PodDisruptionBudget.
+const codeBudget druidv1alpha1.ErrorCode = "ERR_SYNC_POD_DISRUPTION_BUDGET"
+
+// untried are errors of before with objects that a look which only tends leaves as they are: whether they are over is known when
+// somebody asks for the specification to be applied.
+func (p Plan) untried(before []druidv1alpha1.LastError) (all []druidv1alpha1.LastError) {
+	tried := map[druidv1alpha1.ErrorCode]bool{}
+	for _, object := range p.Objects {
+		tried[codeOf("SYNC", object)] = true
+	}
+	for _, b := range before {
+		// The budget follows the health of the cluster at each look, unless all is refused. Of one after which nothing was to be done it
+		// is not among the objects.
+		followed := b.Code == codeBudget && len(p.Refused) == 0
+		if strings.HasPrefix(string(b.Code), "ERR_SYNC_") && !tried[b.Code] && !followed {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// mostErrors are told of one operation.
+const mostErrors = 10
+
 // lastErrors are the failures; one that lasts keeps the time when it was seen first.
 func lastErrors(before []druidv1alpha1.LastError, failures []failure, now time.Time) (all []druidv1alpha1.LastError) {
-	const most = 10
-	for _, f := range failures[:min(len(failures), most)] {
+	for _, f := range failures[:min(len(failures), mostErrors)] {
 		e := druidv1alpha1.LastError{Code: f.code, Description: message(f.err), ObservedAt: metav1.NewTime(now)}
 		if i := slices.IndexFunc(before, func(b druidv1alpha1.LastError) bool { return b.Code == e.Code && b.Description == e.Description }); i >= 0 {
 			e.ObservedAt = before[i].ObservedAt

@@ -70,7 +70,7 @@ func TestTheOperationThatIsTold(t *testing.T) {
 }
 
 func TestErrorsThatAreOverAreNotToldWhileAChangeWaits(t *testing.T) {
-	was := []druidv1alpha1.LastError{{Code: codeRefused, Description: "no", ObservedAt: ago(time.Hour)}, {Code: "ERR_SYNC_CONFIGMAP", Description: "cannot", ObservedAt: ago(time.Hour)}}
+	was := []druidv1alpha1.LastError{{Code: codeRefused, Description: "no", ObservedAt: ago(time.Hour)}, {Code: "ERR_REMOUNT_CONFIGMAP", Description: "cannot", ObservedAt: ago(time.Hour)}}
 	for phrase, c := range map[string]struct {
 		plan Plan
 		out  outcome
@@ -79,13 +79,66 @@ func TestErrorsThatAreOverAreNotToldWhileAChangeWaits(t *testing.T) {
 		"all is well":                {Plan{Mode: ModeTend}, outcome{}, nil},
 		"one is still refused":       {Plan{Mode: ModeTend, Refused: []string{"no"}}, outcome{}, was[:1]},
 		"another is to be":           {Plan{Mode: ModeTend, Refused: []string{"neither"}}, outcome{}, nil},
-		"one still fails":            {Plan{Mode: ModeTend}, outcome{failures: []failure{{"ERR_SYNC_CONFIGMAP", errors.New("cannot")}}}, was[1:]},
+		"one still fails":            {Plan{Mode: ModeTend}, outcome{failures: []failure{{"ERR_REMOUNT_CONFIGMAP", errors.New("cannot")}}}, was[1:]},
 		"nothing at all is done":     {Plan{Mode: ModeWatch}, outcome{}, was},
 		"what is asked for, refused": {Plan{Mode: ModeApply, Refused: []string{"neither"}}, outcome{}, []druidv1alpha1.LastError{{Code: codeRefused, Description: "neither", ObservedAt: ago(0)}}},
 	} {
 		o := running(t, 1, func(o *Observed) { o.Etcd.Status.LastErrors = was })
 		if got := statusOf(o, c.plan, c.out, "run", testNow).LastErrors; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", phrase, got, c.want)
+		}
+	}
+}
+
+// A look that only tends leaves the objects that there are as they are, so it does not know that an error with one of them is over.
+func TestErrorsThatMayLastAreToldWhileAChangeWaits(t *testing.T) {
+	tends := testSettings
+	tends.AutoReconcile = false
+	fails := func(code druidv1alpha1.ErrorCode) druidv1alpha1.LastError {
+		return druidv1alpha1.LastError{Code: code, Description: "cannot", ObservedAt: ago(time.Hour)}
+	}
+	service, set, configMap, budget, lease := fails("ERR_SYNC_CLIENT_SERVICE"), fails("ERR_SYNC_STATEFULSET"), fails("ERR_SYNC_CONFIGMAP"), fails("ERR_SYNC_POD_DISRUPTION_BUDGET"), fails("ERR_SYNC_MEMBER_LEASE")
+	was := []druidv1alpha1.LastError{service, set, budget, configMap, lease, fails("ERR_DELETE_SERVICE")}
+	missing := func(o *Observed) { delete(o.Live, Key{kindLease, o.Etcd.MemberLeaseName(0)}) }
+	refused := func(o *Observed) {
+		o.Etcd.Spec.Etcd.ClientUrlTLS = &druidv1alpha1.TLSConfig{ServerTLSSecretRef: corev1.SecretReference{Name: "server", Namespace: "elsewhere"}}
+	}
+	taken := func(o *Observed) { o.TokenTaken = true }
+	quiet := func(o *Observed) {
+		p := mustDecide(t, o, tends)
+		o.Quiet = &Quiet{mode: p.Mode, why: p.Why, size: p.Size, healthy: p.healthy, backedUp: p.safe.backedUp}
+	}
+	for phrase, c := range map[string]struct {
+		change func(*Observed)
+		want   []druidv1alpha1.LastError
+	}{
+		"all that it does works":         {nil, []druidv1alpha1.LastError{service, set, configMap, lease}},
+		"a missing object is made":       {missing, []druidv1alpha1.LastError{service, set, configMap}},
+		"there is nothing to do":         {quiet, []druidv1alpha1.LastError{service, set, configMap, lease}},
+		"nothing is done, it is refused": {refused, []druidv1alpha1.LastError{service, set, budget, configMap, lease}},
+		"a Secret hinders all":           {taken, []druidv1alpha1.LastError{{Code: codeRefused, Description: tokenTaken(newEtcd(1)), ObservedAt: ago(0)}, service, set, budget, configMap, lease}},
+	} {
+		o := running(t, 1, wants(1), func(o *Observed) { o.Etcd.Status.LastErrors = was })
+		if c.change != nil {
+			c.change(o)
+		}
+		p := mustDecide(t, o, tends)
+		if p.Mode != ModeTend {
+			t.Fatalf("%s: the mode is %s", phrase, p.Mode)
+		}
+		s := statusOf(o, p, outcome{}, "run", testNow)
+		if diff := cmp.Diff(c.want, s.LastErrors); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", phrase, diff)
+		}
+		o.Etcd.Status = s
+		if again := statusOf(o, p, outcome{}, "run", testNow.Add(time.Minute)); !reflect.DeepEqual(again.LastErrors, s.LastErrors) {
+			t.Errorf("%s: a minute later it tells %+v", phrase, again.LastErrors)
+		}
+		o.Quiet, o.Etcd.Annotations = nil, map[string]string{druidv1alpha1.AnnotationOperation: druidv1alpha1.OperationReconcile}
+		if p := mustDecide(t, o, tends); len(p.Refused) == 0 {
+			if got := statusOf(o, p, outcome{}, "run", testNow).LastErrors; len(got) > 0 {
+				t.Errorf("%s: once it was applied it tells %+v", phrase, got)
+			}
 		}
 	}
 }
@@ -303,6 +356,11 @@ func TestAChangedStatefulSetHasNoUpdatedPodsYet(t *testing.T) {
 func TestWhatNobodyReleasesAnyMoreIsTold(t *testing.T) {
 	held := &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Store: "gcp former/p", Held: true}}
 	left := &druidv1alpha1.HibernationStatus{HoldsLeft: true}
+	in := func(store *druidv1alpha1.StoreSpec) *druidv1alpha1.HibernationStatus {
+		return &druidv1alpha1.HibernationStatus{HoldsLeft: true, Applied: &druidv1alpha1.AppliedBackup{Store: store}}
+	}
+	former := in(&druidv1alpha1.StoreSpec{Provider: ptr(druidv1alpha1.StorageProvider("gcp")), Container: ptr("former"), Prefix: "p"})
+	other := in(&druidv1alpha1.StoreSpec{Provider: ptr(druidv1alpha1.StorageProvider("local")), Prefix: "p"})
 	for phrase, c := range map[string]struct {
 		before, now *druidv1alpha1.HibernationStatus
 		want        string
@@ -313,6 +371,11 @@ func TestWhatNobodyReleasesAnyMoreIsTold(t *testing.T) {
 		"it is awake, and it is held":      {held, nil, "in gcp former/p stays held"},
 		"of a sleep without a final":       {left, nil, "in the former store stays held"},
 		"it sleeps again":                  {held, left, ""},
+		"it sleeps again, in its store":    {held, former, ""},
+		"it sleeps again, in another":      {held, other, "in gcp former/p stays held"},
+		"it sleeps again, without a store": {held, in(nil), "in gcp former/p stays held"},
+		"the store becomes another":        {former, other, "in gcp former/p stays held"},
+		"it is awake, without a final":     {former, nil, "in gcp former/p stays held"},
 	} {
 		got := ""
 		for _, n := range holdNews(c.before, c.now) {
@@ -347,6 +410,7 @@ func TestStepsOfAHibernationAreToldOnce(t *testing.T) {
 		"it has ended":             {protected("False", "ProtectionEnds"), protected("False", "ProtectionEnded"), "ProtectionEnds"},
 		"it is prolonged":          {protected("False", "ProtectionEnds"), protected("True", "FinalSnapshotProtected"), ""},
 		"nobody knows":             {nil, protected("Unknown", "FinalSnapshotDateNotKnown"), ""},
+		"nobody releases it":       {nil, protected("False", "HoldNotReleased"), "HoldsStay"},
 	} {
 		got := ""
 		for _, n := range hibernationNews(c.before, c.now) {

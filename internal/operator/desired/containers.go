@@ -61,7 +61,7 @@ func etcdContainer(in Input) corev1.Container {
 		// Ready when a linearizable read succeeds. Alive also without a quorum, and for as long as a
 		// restoration takes.
 		ReadinessProbe:  probe(httpGet("/readyz", wrapperPort(e), probes), 2, 3),
-		LivenessProbe:   probe(live, 10, 6),
+		LivenessProbe:   alive(live),
 		StartupProbe:    probe(live, 1, 120),
 		Resources:       resources(e.Spec.Etcd.Resources),
 		SecurityContext: containerSecurity(),
@@ -86,7 +86,7 @@ func sidecarContainer(in Input) corev1.Container {
 		Args:            []string{"server", "--config-file=" + configDir + "/" + SidecarFile},
 		Ports:           []corev1.ContainerPort{{Name: sidecarPortName, ContainerPort: sidecarPort(e), Protocol: corev1.ProtocolTCP}},
 		Env:             append(memberEnv(e), env...),
-		LivenessProbe:   probe(live, 10, 6),
+		LivenessProbe:   alive(live),
 		StartupProbe:    probe(live, 1, 120),
 		Resources:       resources(e.Spec.Backup.Resources),
 		SecurityContext: containerSecurity(),
@@ -154,6 +154,18 @@ func httpGet(path string, port int32, scheme corev1.URIScheme) corev1.ProbeHandl
 // probe asks every so many seconds, and gives up after so many failures.
 func probe(h corev1.ProbeHandler, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{ProbeHandler: h, PeriodSeconds: period, FailureThreshold: failures, SuccessThreshold: 1, TimeoutSeconds: 5}
+}
+
+// hungGrace is how long a container that does not answer any more has to end, in seconds. What hangs does not end by itself, so that all
+// of the pod's grace period would pass before it is killed. Who only is slow can still hand the leadership over. It loses nothing if it
+// is killed then: what etcd acknowledged is in its WAL, and each step of the sidecar is on the disk, or in the bucket, before the next begins.
+const hungGrace = 10
+
+// alive is the probe whose failure has a container restarted: after a minute without an answer.
+func alive(h corev1.ProbeHandler) *corev1.Probe {
+	p, grace := probe(h, 10, 6), int64(hungGrace)
+	p.TerminationGracePeriodSeconds = &grace
+	return p
 }
 
 func resources(r *corev1.ResourceRequirements) corev1.ResourceRequirements {

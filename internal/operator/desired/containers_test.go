@@ -50,3 +50,22 @@ func TestNoTextOfAUserNamesAVariableOfAContainer(t *testing.T) {
 		}
 	}
 }
+
+// What hangs never ends by itself: all of a grace period passes before it is killed.
+func TestWhatHangsIsKilledSoonerThanWhatIsDeleted(t *testing.T) {
+	for name, change := range shapes {
+		set, err := Objects(input(etcd(change)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := set.StatefulSet.Spec.Template.Spec
+		for _, c := range pod.Containers {
+			if g := c.LivenessProbe.TerminationGracePeriodSeconds; g == nil || *g != hungGrace || *g >= *pod.TerminationGracePeriodSeconds {
+				t.Errorf("%s: %s that hangs has %v seconds to end, want %d", name, c.Name, g, hungGrace)
+			}
+			if c.ReadinessProbe != nil && c.ReadinessProbe.TerminationGracePeriodSeconds != nil {
+				t.Errorf("%s: %s has one for readiness, which Kubernetes refuses", name, c.Name)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -141,11 +142,15 @@ const taskPatience = 5 * time.Minute
 // So it is false before the lock ends, by that margin at least, and by a whole interval of the schedule if a run
 // failed. A run that should be under way counts as the next one until it should be through.
 //
-// It is told for as long as the final full is all that is known to be good: until a member has taken another one.
+// It is told for as long as the final full is all that is known to be good: until a member has taken another one. After that it is
+// told of a hold that ought to be released by then.
 func (v view) hibernationProtected() (f finding, applies bool) {
 	h := Hibernation(v.Observation)
-	wakes := h != nil && h.EtcdUID == v.Etcd.UID && h.AwakeSince != nil && h.NewFull == ""
+	awake := h != nil && h.EtcdUID == v.Etcd.UID && h.AwakeSince != nil
+	wakes := awake && h.NewFull == ""
 	switch {
+	case awake && !wakes && v.wanted() > 0 && h.Holds():
+		return v.unreleased(h)
 	case v.StatefulSet == nil, replicasOf(v.StatefulSet) > 0 && !wakes:
 		return finding{}, false
 	case v.wanted() > 0 && h == nil: // it never slept; one that did sleeps on until what is wanted is applied
@@ -161,20 +166,84 @@ func (v view) hibernationProtected() (f finding, applies bool) {
 	return f, true
 }
 
-// removed is while the final full is kept from being deleted by what was asked for before, and is not any more.
+// releasePatience is how long after a new full a hold may stay: runs that release it come every hour.
+const releasePatience = 3 * time.Hour
+
+// byHand is how a person releases what runs hold, for the end of a message.
+const byHand = "etcdbrctl extend-snapshot-immutability --release-holds once there is a newer backup, or gcloud storage objects update --no-event-based-hold"
+
+// unreleased is while a cluster is awake and has taken a new full, and something is held still: nothing is told as long as the next
+// run may release it.
+func (v view) unreleased(h *druidv1alpha1.HibernationStatus) (f finding, applies bool) {
+	why, full := "", h.AwakeSince.Time
+	if n, err := snapshot.ParseName(h.NewFull); err == nil && n.CreatedAt().After(full) {
+		full = n.CreatedAt()
+	}
+	switch last := v.lastFailure(); {
+	case v.NoExtension != "":
+		why = "there is no EtcdOperatorTask for that: " + v.NoExtension
+	case v.idle() != "":
+		why = fmt.Sprintf("the EtcdOperatorTask %s does not: %s", v.Extension.Name, v.idle())
+	case last != nil && last.ObservedAt.After(full):
+		why = "the last run failed: " + last.Description
+	case v.now.Sub(full) <= releasePatience:
+		return finding{}, false
+	case last != nil: // as when it has no credentials since the cluster slept
+		why = "no run has since " + at(full) + ": " + last.Description
+	default:
+		why = fmt.Sprintf("no run has since %s: kubectl get cronjobs,jobs says whether they run, and their logs why it stays", at(full))
+	}
+	return fails(druidv1alpha1.ReasonHoldNotReleased, "%s still, although %s is newer, and cannot be collected: %s; a run releases it within an hour of when that is mended, or do it by %s", whatIsHeld(h), h.NewFull, why, byHand), true
+}
+
+// lastFailure is that of the task, if its last run failed or none can run; nil: not as far as is known.
+func (v view) lastFailure() *druidv1alpha1.LastError {
+	t := v.Extension
+	if t == nil || t.Status.LastOperation == nil || t.Status.LastOperation.State != druidv1alpha1.OperationFailed || len(t.Status.LastErrors) == 0 {
+		return nil
+	}
+	return &t.Status.LastErrors[len(t.Status.LastErrors)-1]
+}
+
+// whatIsHeld is that, for the beginning of a message.
+func whatIsHeld(h *druidv1alpha1.HibernationStatus) string {
+	if f := h.FinalSnapshot; f != nil && f.Held {
+		return f.Name + " is held"
+	}
+	return "what runs of the extension held, here or in a former store, is held"
+}
+
+// idle is why nobody carries the task out that there is; empty: it is carried out, or there is none.
+func (v view) idle() string {
+	t := v.Extension
+	switch {
+	case t == nil, !t.Status.State.Ended() && (t.Status.State != "" || v.now.Sub(t.CreationTimestamp.Time) <= taskPatience):
+		return ""
+	case t.Status.LastOperation != nil:
+		return t.Status.LastOperation.Reason
+	}
+	return "nobody acts on it: switch controllers.etcdOpsTask on"
+}
+
+// removed is while something is kept from being deleted by what was asked for before, and is not any more. What is held is, whoever
+// asked for it and however long ago.
 func (v view) removed(h *druidv1alpha1.HibernationStatus) (f finding, applies bool) {
-	if h == nil || h.EtcdUID != v.Etcd.UID || h.FinalSnapshot == nil || druidv1alpha1.FindCondition(v.Etcd.Status.Conditions, druidv1alpha1.ConditionHibernationBackupProtected) == nil {
+	if h == nil || h.EtcdUID != v.Etcd.UID {
 		return finding{}, false
 	}
-	final := h.FinalSnapshot
 	const gone = "spec.backup.store.immutability does not ask for locks any more, and nothing prolongs them: "
-	switch {
-	case final.Held:
-		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is held, and nobody can delete it until it is released: after the cluster has woken up and taken a full snapshot, or by etcdbrctl extend-snapshot-immutability --release-holds once there is a newer backup, or gcloud storage objects update --no-event-based-hold", final.Name), true
-	case final.ProtectedUntil != nil && final.ProtectedUntil.After(v.now):
-		return fails(druidv1alpha1.ReasonImmutabilityRemoved, gone+"%s is %s, and after that whoever may delete in the bucket can delete it", final.Name, lockOf(final)), true
+	told := druidv1alpha1.FindCondition(v.Etcd.Status.Conditions, druidv1alpha1.ConditionHibernationBackupProtected) != nil
+	var what []string
+	if h.Holds() {
+		what = append(what, whatIsHeld(h)+", and nobody can delete it until it is released: after the cluster has woken up and taken a full snapshot where that is, or by "+byHand)
 	}
-	return finding{}, false
+	if final := h.FinalSnapshot; told && final != nil && !final.Held && final.ProtectedUntil != nil && final.ProtectedUntil.After(v.now) {
+		what = append(what, fmt.Sprintf("%s is %s, and after that whoever may delete in the bucket can delete it", final.Name, lockOf(final)))
+	}
+	if len(what) == 0 {
+		return finding{}, false
+	}
+	return fails(druidv1alpha1.ReasonImmutabilityRemoved, "%s", gone+strings.Join(what, "; ")), true
 }
 
 // unapplied says that extensions do not go by the specification, for the end of a message; empty: they do.
@@ -196,7 +265,11 @@ func (v view) lockOfFinal(h *druidv1alpha1.HibernationStatus) finding {
 	case h == nil, h.EtcdUID != v.Etcd.UID:
 		return unclear(druidv1alpha1.ReasonFinalSnapshotDateNotKnown, "no final full snapshot of this hibernation is known: it may have begun under another operator; wake the cluster and have it sleep again, or look with etcdbrctl list")
 	case h.FinalSnapshot == nil:
-		return fails(druidv1alpha1.ReasonFinalSnapshotMissing, "the members stopped without a final full snapshot, as that was allowed; what came after the last backup is on the volumes alone")
+		why := "the members stopped without a final full snapshot, as that was allowed; what came after the last backup is on the volumes alone"
+		if h.HoldsLeft {
+			why += "; " + whatIsHeld(h) + " until the cluster has woken up and taken a full snapshot"
+		}
+		return fails(druidv1alpha1.ReasonFinalSnapshotMissing, "%s", why)
 	}
 	final, takes := h.FinalSnapshot, snapshotTimeout(v.Etcd)
 	kept := "held"
@@ -211,12 +284,8 @@ func (v view) lockOfFinal(h *druidv1alpha1.HibernationStatus) finding {
 	default:
 		kept = lockOf(final)
 	}
-	if t := v.Extension; t != nil && (t.Status.State.Ended() || t.Status.State == "" && v.now.Sub(t.CreationTimestamp.Time) > taskPatience) {
-		why := "nobody acts on it: switch controllers.etcdOpsTask on"
-		if op := t.Status.LastOperation; op != nil {
-			why = op.Reason
-		}
-		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and the EtcdOperatorTask %s does not prolong that: %s", final.Name, kept, t.Name, why)
+	if why := v.idle(); why != "" {
+		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and the EtcdOperatorTask %s does not prolong that: %s", final.Name, kept, v.Extension.Name, why)
 	}
 	if v.NoExtension != "" {
 		return fails(druidv1alpha1.ReasonExtensionNotRunning, "%s is %s, and no EtcdOperatorTask prolongs that: %s", final.Name, kept, v.NoExtension)

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -383,6 +384,68 @@ func TestTheLockIsWatchedUntilAMemberHasTakenAFull(t *testing.T) {
 	}
 }
 
+// A cluster is awake and has taken a new full: what was held for its sleep is released by a run, and if none does somebody is told.
+func TestAHoldThatNobodyReleasesIsTold(t *testing.T) {
+	failed := func(since time.Duration) func(*Observation) {
+		return func(o *Observation) {
+			o.Extension.Status.LastOperation = &druidv1alpha1.TaskOperation{State: druidv1alpha1.OperationFailed, Reason: "the Job main-7 failed"}
+			o.Extension.Status.LastErrors = []druidv1alpha1.LastError{{Description: "the Job main-6 failed", ObservedAt: ago(48 * time.Hour)}, {Description: "the Job main-7 failed", ObservedAt: ago(since)}}
+		}
+	}
+	awake := func(since time.Duration) func(*Observation) {
+		return func(o *Observation) { o.Etcd.Status.Hibernation.AwakeSince = ptr(ago(since)) }
+	}
+	ended := func(o *Observation) {
+		o.Extension.Status.State = druidv1alpha1.TaskRejected
+		o.Extension.Status.LastOperation = &druidv1alpha1.TaskOperation{State: druidv1alpha1.OperationFailed, Reason: "another one does the same"}
+	}
+	none := func(o *Observation) { o.Extension = nil }
+	suspended := func(o *Observation) { o.Extension, o.NoExtension = nil, "suspended" }
+	left := func(o *Observation) {
+		o.Etcd.Status.Hibernation.FinalSnapshot, o.Etcd.Status.Hibernation.HoldsLeft = nil, true
+	}
+	notHeld := func(o *Observation) { o.Etcd.Status.Hibernation.FinalSnapshot.Held = false }
+	noLocks := func(o *Observation) { o.Etcd.Spec.Backup.Store.Immutability = nil }
+	late := func(o *Observation) {
+		o.Etcd.Status.Hibernation.NewFull = fmt.Sprintf("Full-00000000-00000010-%d.zst", testNow.Add(-time.Hour).Unix())
+	}
+	asleep := func(o *Observation) { o.Etcd.Spec.Replicas = 0 }
+	another := func(o *Observation) { o.Etcd.Status.Hibernation.EtcdUID = "other" }
+	for phrase, c := range map[string]struct {
+		changes []func(*Observation)
+		want    string // in the message; empty: there is no condition
+	}{
+		"a run will come":                               {nil, ""},
+		"the last run failed":                           {[]func(*Observation){failed(time.Minute)}, "Full-9 is held still, although Full-10 is newer, and cannot be collected: the last run failed: the Job main-7 failed"},
+		"no lock is asked for, and the last run failed": {[]func(*Observation){noLocks, failed(time.Minute)}, "the Job main-7 failed"},
+		"a run failed while the cluster slept":          {[]func(*Observation){failed(2 * time.Hour)}, ""},
+		"the same, and none was better since":           {[]func(*Observation){awake(4 * time.Hour), failed(5 * time.Hour)}, "no run has since 2025-05-31T23:00:00Z: the Job main-7 failed"},
+		"the task has ended":                            {[]func(*Observation){ended}, "main-hibernation does not: another one does the same"},
+		"nobody acts on the task":                       {[]func(*Observation){func(o *Observation) { o.Extension.Status.State = "" }}, "controllers.etcdOpsTask"},
+		"a task will be made":                           {[]func(*Observation){none}, ""},
+		"there is no task, and none is made":            {[]func(*Observation){suspended}, "no EtcdOperatorTask for that: suspended"},
+		"no run has come":                               {[]func(*Observation){awake(4 * time.Hour)}, "no run has since 2025-05-31T23:00:00Z: kubectl get"},
+		"the full came late":                            {[]func(*Observation){awake(4 * time.Hour), late}, ""},
+		"holds of before, without a final":              {[]func(*Observation){left, failed(time.Minute)}, "what runs of the extension held, here or in a former store, is held still"},
+		"nothing is held":                               {[]func(*Observation){notHeld, failed(time.Minute)}, ""},
+		"it is to sleep again":                          {[]func(*Observation){asleep, failed(time.Minute)}, ""},
+		"another Etcd's":                                {[]func(*Observation){another, failed(time.Minute)}, ""},
+	} {
+		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, Held: true}, append([]func(*Observation){func(o *Observation) {
+			since, three := ago(time.Hour), int32(3)
+			h := o.Etcd.Status.Hibernation
+			h.AwakeSince, h.NewFull, o.Etcd.Spec.Replicas, o.StatefulSet.Spec.Replicas = &since, "Full-10", three, &three
+		}}, c.changes...)...)
+		got := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected)
+		if (got != nil) != (c.want != "") || got != nil && (got.Status != isFalse || got.Reason != druidv1alpha1.ReasonHoldNotReleased || !strings.Contains(got.Message, c.want) || !strings.Contains(got.Message, "--release-holds")) {
+			t.Errorf("%s: %+v, want %q", phrase, got, c.want)
+		}
+		if b := conditionOf(t, o, druidv1alpha1.ConditionBackupsProtected); b != nil && strings.Contains(b.Message, "--release-holds") {
+			t.Errorf("%s: of the newest backups it is told: %+v", phrase, b)
+		}
+	}
+}
+
 // Immutability is taken out of the specification while the cluster sleeps: nothing prolongs any more.
 func TestWhenProtectionEndsIsToldWhileTheClusterSleeps(t *testing.T) {
 	removed := func(o *Observation) { o.Etcd.Spec.Backup.Store.Immutability, o.Extension = nil, nil }
@@ -410,6 +473,33 @@ func TestWhenProtectionEndsIsToldWhileTheClusterSleeps(t *testing.T) {
 			if got != nil && (got.Reason == "ImmutabilityRemoved") == (o.Extension != nil) {
 				t.Errorf("%s: %s has the reason %s", phrase, of, got.Reason)
 			}
+		}
+	}
+}
+
+// What earlier sleeps held stays so in a cluster that sleeps without a final full, wherever its backups go by now.
+func TestHoldsThatAreLeftAreToldWithoutAFinalFull(t *testing.T) {
+	left := func(o *Observation) {
+		o.Etcd.Status.Hibernation.FinalSnapshot, o.Etcd.Status.Hibernation.HoldsLeft = nil, true
+	}
+	removed := func(o *Observation) { o.Etcd.Spec.Backup.Store.Immutability, o.Extension = nil, nil }
+	until := ago(-90 * time.Hour)
+	for phrase, c := range map[string]struct {
+		seen   Observation
+		reason string // empty: there is no condition
+		want   string
+	}{
+		"the store has no locks":                 {sleeping(druidv1alpha1.FinalSnapshot{}, removed, left), druidv1alpha1.ReasonImmutabilityRemoved, "what runs of the extension held, here or in a former store, is held, and nobody can delete it"},
+		"it is that which was applied":           {sleeping(druidv1alpha1.FinalSnapshot{}, removed, appliedBefore, left), druidv1alpha1.ReasonImmutabilityRemoved, "is held, and nobody can delete it"},
+		"no store is named, and locks go on":     {sleeping(druidv1alpha1.FinalSnapshot{}, appliedBefore, func(o *Observation) { o.Etcd.Spec.Backup.Store = nil }, left), druidv1alpha1.ReasonFinalSnapshotMissing, "is held until the cluster has woken up"},
+		"locks are asked for":                    {sleeping(druidv1alpha1.FinalSnapshot{}, left), druidv1alpha1.ReasonFinalSnapshotMissing, "is held until the cluster has woken up"},
+		"with a final full that is locked, too":  {sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", ProtectedUntil: &until}, longAsleep, removed, func(o *Observation) { o.Etcd.Status.Hibernation.HoldsLeft = true }), druidv1alpha1.ReasonImmutabilityRemoved, "Full-9 is locked until"},
+		"nothing is held":                        {sleeping(druidv1alpha1.FinalSnapshot{}, removed, left, func(o *Observation) { o.Etcd.Status.Hibernation.HoldsLeft = false }), "", ""},
+		"what another Etcd of the name has left": {sleeping(druidv1alpha1.FinalSnapshot{}, removed, left, func(o *Observation) { o.Etcd.Status.Hibernation.EtcdUID = "other" }), "", ""},
+	} {
+		got := conditionOf(t, c.seen, druidv1alpha1.ConditionHibernationBackupProtected)
+		if (got != nil) != (c.reason != "") || got != nil && (got.Reason != c.reason || !strings.Contains(got.Message, c.want)) {
+			t.Errorf("%s: %+v, want %s, %q", phrase, got, c.reason, c.want)
 		}
 	}
 }

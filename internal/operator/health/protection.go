@@ -46,7 +46,7 @@ func (v view) protected() (f finding, applies bool) {
 	locked := found != nil && found.ProtectedUntil != nil && found.ProtectedUntil.After(v.now)
 	told := druidv1alpha1.FindCondition(v.Etcd.Status.Conditions, druidv1alpha1.ConditionBackupsProtected) != nil
 	if (asked == nil && told || asked != nil && !locked) && v.fromBefore(found) {
-		if f, applies := v.hibernationProtected(); applies {
+		if f, applies := v.hibernationProtected(); applies && f.reason != druidv1alpha1.ReasonHoldNotReleased { // which says nothing of the newest
 			return asBackups(f), true
 		}
 	}

@@ -144,7 +144,6 @@ func (a *Admin) limits(b *immutability.Bucket, server string) {
 	b.NoGuards = map[immutability.Guard]string{}
 	if a.isMinIO(server) {
 		b.AbortsUploads = true
-		b.NoLocks = "MinIO allows locks only in buckets that were created with them"
 		b.NoGuards[immutability.GuardOldTLS] = "MinIO has no such condition, and takes TLS from 1.2 on only"
 		b.NoGuards[immutability.GuardMarkers] = "MinIO asks for s3:DeleteObject for deletions of versions as well, so nothing could be collected any more"
 	}
@@ -210,7 +209,7 @@ func (a *Admin) do(ctx context.Context, step immutability.BucketStep) (string, e
 	case immutability.BucketCreate:
 		return a.create(ctx, step)
 	case immutability.BucketVersions:
-		return "", a.setVersioning(ctx, types.BucketVersioningStatusEnabled)
+		return "", a.keepVersions(ctx)
 	case immutability.BucketSuspend:
 		return "", a.setVersioning(ctx, types.BucketVersioningStatusSuspended)
 	case immutability.BucketObjectLock:
@@ -260,18 +259,47 @@ func (a *Admin) setVersioning(ctx context.Context, status types.BucketVersioning
 	return a.s.classify(ctx, err)
 }
 
+// keepVersions switches versions on, which is only ever done for locks. Those are asked for before: a server that will never allow
+// them says so, and nothing was changed. Most want versions first, each in its own words, and are asked again after that.
+func (a *Admin) keepVersions(ctx context.Context) error {
+	if err := a.askForLocks(ctx); err != nil {
+		classified := a.s.classify(ctx, err)
+		switch {
+		case onlyNew(err):
+			return noLocks(err)
+		case statusOf(err) == 0, errors.Is(classified, store.ErrForbidden), errors.Is(classified, store.ErrUnsupported):
+			return classified
+		}
+	}
+	return a.setVersioning(ctx, types.BucketVersioningStatusEnabled)
+}
+
 // allowLocks switches object lock on for a bucket that keeps versions.
 func (a *Admin) allowLocks(ctx context.Context) error {
-	_, err := a.s.client.PutObjectLockConfiguration(ctx, &awss3.PutObjectLockConfigurationInput{Bucket: a.bucket(),
-		ObjectLockConfiguration: &types.ObjectLockConfiguration{ObjectLockEnabled: types.ObjectLockEnabledEnabled}})
+	err := a.askForLocks(ctx)
 	switch {
 	case err == nil:
 		return nil
-	case statusOf(err) == http.StatusConflict, codeOf(err) == "InvalidBucketState":
-		return &immutability.BucketRefusal{Reason: strings.TrimSpace("the server allows locks only in buckets that were created with them. " + serverSaid(err)),
-			Remedy: "make a new bucket with etcdbrctl bucket ensure and copy the backups into it (etcdbrctl copy)"}
+	case statusOf(err) == http.StatusConflict, codeOf(err) == "InvalidBucketState", onlyNew(err):
+		return noLocks(err)
 	}
 	return a.s.classify(ctx, err)
+}
+
+func (a *Admin) askForLocks(ctx context.Context) error {
+	_, err := a.s.client.PutObjectLockConfiguration(ctx, &awss3.PutObjectLockConfigurationInput{Bucket: a.bucket(),
+		ObjectLockConfiguration: &types.ObjectLockConfiguration{ObjectLockEnabled: types.ObjectLockEnabledEnabled}})
+	return err
+}
+
+// onlyNew: the server allows locks in no bucket that is there, with versions or without, as MinIO up to 2026 says: "Object Lock
+// configuration cannot be enabled on existing buckets".
+func onlyNew(err error) bool { return strings.Contains(serverSaid(err), "existing buckets") }
+
+// noLocks is what to do about a bucket in which no locks can be allowed.
+func noLocks(err error) error {
+	return &immutability.BucketRefusal{Reason: strings.TrimSpace("the server allows locks only in buckets that were created with them. " + serverSaid(err)),
+		Remedy: "make a new bucket with etcdbrctl bucket ensure and copy the backups into it (etcdbrctl copy)"}
 }
 
 // setDefault sets the lock that the bucket stamps on what asks for none. S3 would shorten and weaken

@@ -27,6 +27,8 @@ type service struct {
 	exists     bool
 	versioning string
 	lock       string // the configuration; empty: none
+	called     string // the name that it gives itself
+	onlyNew    bool   // it has locks for new buckets alone, as MinIO says of itself
 	policy     string
 	lifecycle  string
 	retention  map[string]string // of each key's only version
@@ -39,6 +41,9 @@ func (f *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
+	if f.called != "" {
+		w.Header().Set("Server", f.called)
+	}
 	no := func(status int, code string) {
 		w.WriteHeader(status)
 		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
@@ -109,6 +114,11 @@ func (f *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		io.WriteString(w, f.versioning)
 	case q.Has("object-lock"):
+		if r.Method == http.MethodPut && f.onlyNew {
+			w.WriteHeader(http.StatusConflict)
+			io.WriteString(w, "<Error><Code>InvalidBucketState</Code><Message>Object Lock configuration cannot be enabled on existing buckets</Message></Error>")
+			return
+		}
 		if r.Method == http.MethodPut && !strings.Contains(f.versioning, "Enabled") {
 			no(http.StatusConflict, "InvalidBucketState")
 			return
@@ -211,6 +221,58 @@ func TestLocksAreAllowedLaterWhereTheServerCan(t *testing.T) {
 		t.Errorf("%+v, %v", b, err)
 	}
 }
+
+// Whether locks can be had is what the server answers, and not what it is called: a MinIO after those that we know may have them.
+func TestLocksAreAskedForWhateverTheServerIsCalled(t *testing.T) {
+	wish := immutability.BucketWish{Type: immutability.ByBucket, Period: immutability.Period(96 * time.Hour), Mode: immutability.ModeCompliance}
+	for phrase, c := range map[string]struct {
+		f        *service
+		refused  string // in the error; empty: it has locks then
+		versions bool   // it keeps them then
+	}{
+		"it has them for every bucket":          {&service{exists: true}, "", true},
+		"for one that keeps versions":           {&service{exists: true, versioning: enabled}, "", true},
+		"for new buckets alone":                 {&service{exists: true, onlyNew: true}, "etcdbrctl copy", false},
+		"for new ones, and this keeps versions": {&service{exists: true, onlyNew: true, versioning: enabled}, "etcdbrctl copy", true},
+		"not for this identity": {&service{exists: true, refuse: func(r *http.Request) (int, string) {
+			if r.Method == http.MethodPut && r.URL.Query().Has("object-lock") {
+				return http.StatusForbidden, "AccessDenied"
+			}
+			return 0, ""
+		}}, "AccessDenied", false},
+	} {
+		c.f.called = "MinIO"
+		a := administer(t, c.f)
+		before, err := a.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules, _ := immutability.RulesOf("S3")
+		plan, err := immutability.PlanBucket(before, wish, rules)
+		if err != nil {
+			t.Errorf("%s: it is not even planned: %v", phrase, err)
+			continue
+		}
+		for _, s := range plan.Steps {
+			if _, err = do(t, a, s); err != nil {
+				break
+			}
+		}
+		after, readErr := a.Read(t.Context())
+		if readErr != nil {
+			t.Fatal(readErr)
+		}
+		if c.refused == "" && (err != nil || !after.ObjectLock) || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused) || after.ObjectLock) || after.Versioned != c.versions {
+			t.Errorf("%s: %v, versions %t, locks %t", phrase, err, after.Versioned, after.ObjectLock)
+		}
+		if versions := slices.Contains(c.f.puts, "versioning="); c.refused != "" && versions {
+			t.Errorf("%s: refused, it was asked for versions: %q", phrase, c.f.puts)
+		}
+	}
+}
+
+// enabled is how a server says that a bucket keeps versions.
+const enabled = `<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>`
 
 func TestADefaultThatSomebodyMadeStrongerMeanwhileIsNotMadeWeaker(t *testing.T) {
 	for _, rule := range []string{"<Mode>COMPLIANCE</Mode><Days>5</Days>", "<Mode>GOVERNANCE</Mode><Years>1</Years>"} {
