@@ -108,9 +108,8 @@ func images(t *testing.T, names ...string) (tars []string) {
 
 // values are those of the chart.
 func (s *site) values(image string) map[string]any {
-	colon := strings.LastIndex(image, ":")
 	return map[string]any{
-		"image":   map[string]any{"repository": image[:colon], "tag": image[colon+1:]},
+		"image":   chart.Image(image),
 		"webhook": map[string]any{"enabled": true, "exemptServiceAccounts": []any{healer}},
 		"config": map[string]any{"controllers": map[string]any{
 			"etcd": map[string]any{"enableEtcdSpecAutoReconcile": true, "etcdStatusSyncPeriod": "5s"},
