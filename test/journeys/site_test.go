@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,17 +87,9 @@ func begin(t *testing.T) *site {
 // images are tarballs of our programs under each name. `make build` has made them.
 func images(t *testing.T, names ...string) (tars []string) {
 	t.Helper()
-	system, err := image.System()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i, name := range names {
-		spec := image.Spec{Name: name, Files: system}
-		for _, program := range []string{"etcd-druid", "etcdbrctl", "etcd-wrapper"} {
-			spec.Files = append(slices.Clip(spec.Files), image.File{Path: "/usr/local/bin/" + program, Source: filepath.Join("..", "..", "bin", program)})
-		}
 		tar := filepath.Join(t.TempDir(), fmt.Sprintf("image-%d.tar", i))
-		if err := image.Write(tar, spec); err != nil {
+		if err := image.WriteOurs(tar, name, filepath.Join("..", "..", "bin")); err != nil {
 			t.Fatalf("%v; make build makes the programs", err)
 		}
 		tars = append(tars, tar)
