@@ -69,7 +69,10 @@ func install(t *testing.T, kubeconfig, image string, steps []string) *installati
 		t.Cleanup(func() { o.undeploy(t) })
 	}
 	if deploys {
-		values := map[string]any{"image": chart.Image(image)}
+		values := map[string]any{
+			"image":  chart.Image(image),
+			"config": map[string]any{"controllers": map[string]any{"etcd": map[string]any{"etcdStatusSyncPeriod": "5s"}}}, // tests wait for it
+		}
 		if err := chart.Install(t.Context(), kubeconfig, values, clusterPatience, slog.New(slog.DiscardHandler)); err != nil {
 			o.KeepBundle(t, "")
 			t.Fatalf("deploy: %v", err)
@@ -203,10 +206,11 @@ func TestTheStepsDriveTheClusterAndTheAccountThatTheEnvironmentNames(t *testing.
 	does := func(steps string) {
 		t.Helper()
 		begun := time.Now()
-		if out, err := run(steps); err != nil {
+		out, err := run(steps)
+		if err != nil {
 			t.Fatalf("%s: %v\n%s", steps, err, out)
 		}
-		t.Logf("%s took %s", steps, time.Since(begun).Round(time.Second))
+		t.Logf("%s took %s\n%s", steps, time.Since(begun).Round(time.Second), out)
 	}
 	// What is of no namespace, without volumes: whose class keeps them is nothing of the operator's.
 	objects := func() string {
