@@ -26,6 +26,15 @@ const (
 	Namespace = "etcd-druid-system"
 )
 
+// Image is the value image for an image of this name, as REPOSITORY:TAG.
+func Image(name string) map[string]any {
+	colon := strings.LastIndex(name, ":")
+	if colon < 0 {
+		colon = len(name) // which the chart refuses
+	}
+	return map[string]any{"repository": name[:colon], "tag": strings.TrimPrefix(name[colon:], ":")}
+}
+
 // load reads the chart. The working directory must be in the module of the tests.
 func load() (*chart.Chart, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "druid.internal/druid").Output()

@@ -31,7 +31,7 @@ type account struct {
 	remove  func(context.Context) error // with all that is in it
 }
 
-// The steps of a run. Members are processes here, so deploy and undeploy do nothing.
+// The steps of a run. deploy and undeploy are of a cluster, see clusterAskedFor.
 var accountSteps = []string{"setup", "deploy", "test", "undeploy", "cleanup"}
 
 // accounts are by the names of PROVIDERS: the variables they need, and how they are made of those.
@@ -97,6 +97,13 @@ func awsAccount(getenv func(string) string, bucket string) (account, error) {
 	if endpoint := getenv("AWS_ENDPOINT_URL_S3"); endpoint != "" { // a server that speaks S3 instead of Amazon's own
 		o.BaseEndpoint, o.UsePathStyle = &endpoint, true
 		a.way.Endpoint, a.way.Files["s3ForcePathStyle"] = endpoint, "true"
+		if file := getenv("SSL_CERT_FILE"); file != "" {
+			authority, err := os.ReadFile(file)
+			if err != nil {
+				return a, fmt.Errorf("SSL_CERT_FILE: %w", err)
+			}
+			a.way.Files[sites.CAFile] = string(authority)
+		}
 	}
 	client := s3.New(o)
 	a.create = func(ctx context.Context) error {
@@ -180,7 +187,11 @@ func gcpAccount(getenv func(string) string, bucket string) (account, error) {
 	return a, nil
 }
 
-func localAccount(_ func(string) string, bucket string) (account, error) {
+func localAccount(getenv func(string) string, bucket string) (account, error) {
+	if getenv("KUBECONFIG") != "" { // the operator has the node make the directory, and nobody here gets at it
+		nothing := func(context.Context) error { return nil }
+		return account{example: "local.yaml", way: sites.Way{Provider: "Local", Container: bucket}, create: nothing, remove: nothing}, nil
+	}
 	dir, err := os.MkdirTemp("", bucket+"-*")
 	return account{example: "local.yaml", way: sites.Way{Provider: "Local", Container: dir},
 		create: func(context.Context) error { return nil },
@@ -201,9 +212,15 @@ func TestWhatIsMissingForARealAccountIsNamed(t *testing.T) {
 		"an unknown step":      {map[string]string{"PROVIDERS": "aws", "TEST_ID": "run-1", "STEPS": "setup,tests"}, []string{`"tests" is none of all, setup`}},
 		"a file that is not":   {map[string]string{"PROVIDERS": "gcp", "TEST_ID": "run-1", "GCP_SERVICEACCOUNT_JSON_PATH": "/nowhere", "GCP_PROJECT_ID": "p"}, []string{"GCP_SERVICEACCOUNT_JSON_PATH: open /nowhere"}},
 		"a key that is no key": {map[string]string{"PROVIDERS": "azure", "TEST_ID": "run-1", "STORAGE_ACCOUNT": "a", "STORAGE_KEY": "%"}, []string{"azure: "}},
+		"a step of a cluster":  {map[string]string{"PROVIDERS": "local", "TEST_ID": "run-1", "STEPS": "deploy,test"}, []string{"STEPS asks for deploy, and KUBECONFIG is not set"}},
+		"no image":             {map[string]string{"PROVIDERS": "local", "TEST_ID": "run-1", "KUBECONFIG": "/admin.conf"}, []string{"asks for deploy, and IMAGE is not set"}},
+		"a cluster from here":  {map[string]string{"PROVIDERS": "local", "TEST_ID": "run-1", "KUBECONFIG": "admin.conf", "IMAGE": "druid:v1"}, []string{`KUBECONFIG is "admin.conf"`}},
 	} {
 		t.Run(phrase, func(t *testing.T) {
-			_, _, err := askedFor(func(name string) string { return c.env[name] })
+			getenv := func(name string) string { return c.env[name] }
+			_, steps, err := askedFor(getenv)
+			_, _, clusterErr := clusterAskedFor(getenv, steps)
+			err = errors.Join(err, clusterErr)
 			for _, want := range c.says {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v, want %q", err, want)

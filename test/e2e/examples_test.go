@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -112,9 +113,21 @@ func (e example) environment(t *testing.T, pod corev1.PodSpec, dir string) (env 
 	return env
 }
 
+// place is where the backup of the example lies, seen from here.
+func (e example) place(t *testing.T, way sites.Way) place {
+	p := told(t, way)
+	for i, flag := range p.store {
+		if strings.HasPrefix(flag, "--store-prefix=") {
+			p.store[i] = "--store-prefix=" + e.etcd.Spec.Backup.Store.Prefix
+		}
+	}
+	return p
+}
+
 // TestEachExampleOfACloudMakesABackup runs a member with the configuration of the store, and the environment, that
 // the operator makes of an example, against a server of this machine. What it wrote is found by what the
-// example says. With PROVIDERS in the environment real accounts are used instead, see askedFor.
+// example says. With PROVIDERS in the environment real accounts are used instead, see askedFor, and with KUBECONFIG
+// the operator on that cluster, see clusterAskedFor.
 func TestEachExampleOfACloudMakesABackup(t *testing.T) {
 	if os.Getenv("PROVIDERS") == "" {
 		for _, file := range slices.Sorted(maps.Keys(exampleSites)) {
@@ -131,8 +144,13 @@ func TestEachExampleOfACloudMakesABackup(t *testing.T) {
 		return
 	}
 	of, steps, err := askedFor(os.Getenv)
-	if err != nil {
+	kubeconfig, image, clusterErr := clusterAskedFor(os.Getenv, steps)
+	if err := errors.Join(err, clusterErr); err != nil {
 		t.Fatal(err)
+	}
+	backsUp := func(t *testing.T, a account) { exampleBacksUp(t, a.example, a.way, nil) }
+	if kubeconfig != "" {
+		backsUp = install(t, kubeconfig, image, steps).exampleBacksUp
 	}
 	for _, provider := range slices.Sorted(maps.Keys(of)) {
 		t.Run(provider, func(t *testing.T) {
@@ -150,7 +168,7 @@ func TestEachExampleOfACloudMakesABackup(t *testing.T) {
 				})
 			}
 			if slices.Contains(steps, "test") {
-				exampleBacksUp(t, a.example, a.way, nil)
+				backsUp(t, a)
 			}
 		})
 	}
@@ -182,12 +200,7 @@ func exampleBacksUp(t *testing.T, file string, way sites.Way, ca *stores.CA) {
 		}
 		environment = append(environment, "SSL_CERT_FILE="+authority)
 	}
-	c := &crew{place: told(t, way)}
-	for i, flag := range c.store {
-		if strings.HasPrefix(flag, "--store-prefix=") {
-			c.store[i] = "--store-prefix=" + e.etcd.Spec.Backup.Store.Prefix
-		}
-	}
+	c := &crew{place: e.place(t, way)}
 	c.Cluster = members.Lay(t, members.Options{Programs: programs, Environment: environment, Sidecar: func(_ string, config map[string]any) {
 		for _, section := range []string{"snapstoreConfig", "snapshotterConfig", "compressionConfig", "owner"} {
 			config[section] = made[section]

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,17 +87,9 @@ func begin(t *testing.T) *site {
 // images are tarballs of our programs under each name. `make build` has made them.
 func images(t *testing.T, names ...string) (tars []string) {
 	t.Helper()
-	system, err := image.System()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i, name := range names {
-		spec := image.Spec{Name: name, Files: system}
-		for _, program := range []string{"etcd-druid", "etcdbrctl", "etcd-wrapper"} {
-			spec.Files = append(slices.Clip(spec.Files), image.File{Path: "/usr/local/bin/" + program, Source: filepath.Join("..", "..", "bin", program)})
-		}
 		tar := filepath.Join(t.TempDir(), fmt.Sprintf("image-%d.tar", i))
-		if err := image.Write(tar, spec); err != nil {
+		if err := image.WriteOurs(tar, name, filepath.Join("..", "..", "bin")); err != nil {
 			t.Fatalf("%v; make build makes the programs", err)
 		}
 		tars = append(tars, tar)
@@ -108,9 +99,8 @@ func images(t *testing.T, names ...string) (tars []string) {
 
 // values are those of the chart.
 func (s *site) values(image string) map[string]any {
-	colon := strings.LastIndex(image, ":")
 	return map[string]any{
-		"image":   map[string]any{"repository": image[:colon], "tag": image[colon+1:]},
+		"image":   chart.Image(image),
 		"webhook": map[string]any{"enabled": true, "exemptServiceAccounts": []any{healer}},
 		"config": map[string]any{"controllers": map[string]any{
 			"etcd": map[string]any{"enableEtcdSpecAutoReconcile": true, "etcdStatusSyncPeriod": "5s"},

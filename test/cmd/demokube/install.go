@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,14 +29,7 @@ func (d *demo) kubernetes() (string, error) {
 }
 
 func (d *demo) install() (string, error) {
-	colon := strings.LastIndex(d.image, ":")
-	if colon < 0 {
-		return "", fmt.Errorf("the image %s has no tag", d.image)
-	}
-	values := map[string]any{
-		"image":    map[string]any{"repository": d.image[:colon], "tag": d.image[colon+1:]},
-		"replicas": 2,
-	}
+	values := map[string]any{"image": chart.Image(d.image), "replicas": 2}
 	if err := chart.Install(d.ctx, d.kube.Kubeconfig, values, patience, slog.New(slog.DiscardHandler)); err != nil {
 		return "", err
 	}
