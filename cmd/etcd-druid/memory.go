@@ -16,7 +16,7 @@ const (
 	// By how much of what is in use, in percent, it grows at least and at the most. Little of it is worth more collections:
 	// most of what is in use of many Etcds is the cache, which lasts. Much of it spares some to an operator that makes many
 	// Etcds at once, and takes little where there are few.
-	growsAtLeast, growsAtMost = 50, 300
+	growsAtLeast, growsAtMost = 40, 300
 )
 
 // memoryMax is where a container reads how many bytes it may have, or "max".

@@ -15,9 +15,9 @@ func TestTheHeapGrowsToTheUsualWithinBounds(t *testing.T) {
 		{15 << 20, 300},
 		{40 << 20, 200},
 		{60 << 20, 100},
-		{80 << 20, 50},
-		{90 << 20, 50},
-		{1 << 40, 50},
+		{85 << 20, 41},
+		{90 << 20, 40},
+		{1 << 40, 40},
 	} {
 		if got := percent(c.inUse); got != c.want {
 			t.Errorf("with %d bytes in use it may grow by %d %%, want %d %%", c.inUse, got, c.want)

@@ -22,8 +22,8 @@ import (
 
 // How the Leases of all members are listed.
 const (
-	// heartbeatsEvery is how often: as often as members renew theirs by default.
-	heartbeatsEvery = 10 * time.Second
+	// heartbeatsEvery is how often. Members renew theirs every ten seconds by default, and are silent after a minute.
+	heartbeatsEvery = 15 * time.Second
 	// heartbeatsPage is how many with one request.
 	heartbeatsPage = 500
 	// heartbeatsAgain is how soon after a failure, and twice as late after each further one.

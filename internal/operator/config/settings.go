@@ -89,7 +89,7 @@ func settings(c *Config) []setting {
 		{path: "server.profiling.port", flag: "profiling-port", value: port(&s.Profiling.Port),
 			doc: "port of the profiles"},
 
-		{path: "controllers.disableLeaseCache", flag: "disable-lease-cache", value: toggle{&c.Controllers.DisableLeaseCache}, deprecated: "leave it out, Leases are listed every ten seconds, and read anew where that counts",
+		{path: "controllers.disableLeaseCache", flag: "disable-lease-cache", value: toggle{&c.Controllers.DisableLeaseCache}, deprecated: "leave it out, Leases are listed every fifteen seconds, and read anew where that counts",
 			doc: "read the Leases of an Etcd at each look"},
 		{path: "controllers.etcd.concurrentSyncs", flag: "etcd-workers", value: workers(&etcd.ConcurrentSyncs, 1),
 			doc: "Etcds that are worked on at once"},
