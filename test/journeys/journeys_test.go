@@ -51,7 +51,7 @@ var all = []journey{
 	{name: "examples", do: examples},
 	{name: "immutability", do: immutability},
 	{name: "moving-in", do: moveIn},
-	{name: "taking-over", do: takeOver},
+	{name: "taking-over", machines: true, do: takeOver},
 	{name: "upgrade", do: upgrade},
 	{name: "uninstall", do: uninstall}, // the last: what an operator watched is known when it ended
 }

@@ -83,8 +83,7 @@ func podless(o *Observed, now time.Time) []involved {
 
 // troubledClaims are those that are not bound, or smaller than they should be.
 func troubledClaims(claims []*corev1.PersistentVolumeClaim, now time.Time) (all []involved) {
-	for i := range claims {
-		c := claims[i]
+	for _, c := range claims {
 		want, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
 		if (c.Status.Phase != corev1.ClaimBound || has.Cmp(want) < 0) && now.Sub(c.CreationTimestamp.Time) >= claimPatience {
 			all = append(all, involved{"PersistentVolumeClaim", c.Name})

@@ -445,8 +445,7 @@ func (p *Plan) remount(o *Observed) {
 		return // it is changed now; the next look finds the pods
 	}
 	changed := appliedAt(o.ConfigMap)
-	for i := range o.Pods {
-		pod := o.Pods[i]
+	for _, pod := range o.Pods {
 		if pod.DeletionTimestamp == nil && pod.CreationTimestamp.Before(&changed) && pod.Annotations[druidv1alpha1.AnnotationConfigMapRead] != p.Configuration {
 			p.Remount = append(p.Remount, *pod)
 		}

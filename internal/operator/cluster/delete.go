@@ -97,8 +97,7 @@ func (r *Reconciler) removeAll(ctx context.Context, o *Observed) (left []string,
 			failures = append(failures, failure{codeOf("DELETE", object), err})
 		}
 	}
-	for i := range o.Pods {
-		p := o.Pods[i]
+	for _, p := range o.Pods {
 		left = append(left, "Pod "+p.Name)
 		if p.DeletionTimestamp != nil || metav1.GetControllerOf(p) != nil || !belongs(p, e) {
 			continue

@@ -11,8 +11,7 @@ func (s size) held() (rollout.ScaleStep, bool) {
 	set := s.o.StatefulSet
 	step := rollout.ScaleStep{Members: s.live.Members, Replicas: s.o.replicas(), PeerTLS: s.live.PeerTLS, PeerCertificates: s.tls || s.live.PeerTLS}
 	top := int32(0)
-	for i := range s.o.Pods {
-		p := s.o.Pods[i]
+	for _, p := range s.o.Pods {
 		step.PeerCertificates = step.PeerCertificates || desired.HasPeerCertificates(p.Spec)
 		if n, _ := s.o.Etcd.PodOrdinal(p.Name); p.DeletionTimestamp == nil && n < 100 {
 			top = max(top, int32(n)+1)

@@ -125,8 +125,7 @@ func mute(o *Observed, now time.Time) (names []string) {
 	if !o.Asked || !fallsAsleep(o, now) || c.Reason == druidv1alpha1.ReasonWakingUp && now.Sub(c.LastUpdateTime.Time) >= hibernation.RefuseFor {
 		return nil
 	}
-	for i := range o.Pods {
-		p := o.Pods[i]
+	for _, p := range o.Pods {
 		n, _ := o.Etcd.PodOrdinal(p.Name)
 		if _, answered := o.Sidecars[n]; !answered && p.DeletionTimestamp == nil && everRan(p) && wasThere(o, p) {
 			names = append(names, o.Etcd.MemberName(n))
@@ -243,8 +242,8 @@ func elsewhere(o *Observed) (names []string) {
 	e := o.Etcd.DeepCopy()
 	e.SetDefaults()
 	want := backupChecksum(e, ownerOf(o))
-	for i := range o.Pods {
-		if p := o.Pods[i]; want != "" && p.DeletionTimestamp == nil && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want {
+	for _, p := range o.Pods {
+		if want != "" && p.DeletionTimestamp == nil && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want {
 			names = append(names, p.Name)
 		}
 	}
@@ -347,8 +346,8 @@ func (p *Plan) deleteClaims(o *Observed) {
 	if !p.Sleep.DeleteClaims {
 		return
 	}
-	for i := range o.Claims {
-		if c := o.Claims[i]; c.DeletionTimestamp == nil {
+	for _, c := range o.Claims {
+		if c.DeletionTimestamp == nil {
 			p.Remove = append(p.Remove, Removal{c, "PersistentVolumeClaim", "the cluster is hibernated: " + p.Sleep.Message})
 		}
 	}

@@ -181,7 +181,7 @@ func (r *Reconciler) extensions(o *Observed, t *druidv1alpha1.EtcdOperatorTask) 
 	pods, err := partsOf[*corev1.Pod](r.stores, t.Namespace, druidv1alpha1.LabelValue(t.Name))
 	for _, p := range pods {
 		if p.Labels[druidv1alpha1.LabelComponent] == druidv1alpha1.ComponentExtensionJob {
-			o.ExtensionPods = append(o.ExtensionPods, *p)
+			o.ExtensionPods = append(o.ExtensionPods, p)
 		}
 	}
 	return err

@@ -138,8 +138,7 @@ func (a httpAsker) full(ctx context.Context, e *druidv1alpha1.Etcd, pods []*core
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var last error
-	for i := range pods {
-		p := pods[i]
+	for _, p := range pods {
 		if !desired.OfOriginal(p.Spec) || p.Status.PodIP == "" || p.DeletionTimestamp != nil {
 			continue
 		}

@@ -39,8 +39,8 @@ func outdated(o *Observed) (names []string) {
 	// One that its controller has not seen yet has no revision, and pods only if it was made anew around
 	// them.
 	seen := o.StatefulSet.Status.UpdateRevision != ""
-	for i := range o.Pods {
-		if p := o.Pods[i]; (seen || desired.OfOriginal(p.Spec)) && !upToDate(p, o.StatefulSet) {
+	for _, p := range o.Pods {
+		if (seen || desired.OfOriginal(p.Spec)) && !upToDate(p, o.StatefulSet) {
 			names = append(names, p.Name)
 		}
 	}

@@ -66,8 +66,7 @@ func fingerprint(o *Observed) uint64 {
 			p.add(what, "version", object.GetResourceVersion())
 		}
 	}
-	for i := range o.Pods {
-		pod := o.Pods[i]
+	for _, pod := range o.Pods {
 		p.add("pod", pod.Name, string(pod.UID), pod.Labels[appsv1.ControllerRevisionHashLabelKey], strconv.FormatBool(pod.DeletionTimestamp != nil), pod.Annotations[druidv1alpha1.AnnotationConfigMapRead])
 	}
 	for i := range o.Claims {

@@ -95,8 +95,6 @@ func report(s *druidv1alpha1.EtcdStatus, e *druidv1alpha1.Etcd, p Plan, out outc
 	if p.Mode == ModeTend {
 		s.LastErrors = append(s.LastErrors, p.untried(e.Status.LastErrors)...)
 		s.LastErrors = s.LastErrors[:min(len(s.LastErrors), mostErrors)]
-	}
-	if p.Mode == ModeTend {
 		return
 	}
 	kind := druidv1alpha1.LastOperationReconcile
@@ -283,7 +281,7 @@ type news struct {
 
 // write patches the status if it differs from what the API server is known to have.
 func (r *Reconciler) write(ctx context.Context, e *druidv1alpha1.Etcd, s druidv1alpha1.EtcdStatus) error {
-	if reflect.DeepEqual(e.Status, s) || equality.Semantic.DeepEqual(e.Status, s) { // mostly the same even where nothing has to be the same
+	if reflect.DeepEqual(e.Status, s) || equality.Semantic.DeepEqual(e.Status, s) { // the first is quick where the parts are those of before, as mostly
 		return nil
 	}
 	was, next := &druidv1alpha1.Etcd{Status: e.Status}, &druidv1alpha1.Etcd{Status: s}

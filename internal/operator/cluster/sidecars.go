@@ -73,8 +73,7 @@ func (a httpAsker) ask(ctx context.Context, o *Observed) map[int]agentapi.Member
 // each calls do for every pod that can be asked, at the same time, and waits.
 func each(o *Observed, do func(pod *corev1.Pod, n int)) {
 	var all sync.WaitGroup
-	for i := range o.Pods {
-		pod := o.Pods[i]
+	for _, pod := range o.Pods {
 		n, _ := o.Etcd.PodOrdinal(pod.Name)
 		if pod.Status.PodIP == "" || pod.DeletionTimestamp != nil || !everRan(pod) {
 			continue

@@ -221,8 +221,8 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 	if s.o.StatefulSet != nil {
 		f.Mounted = desired.HasPeerCertificates(s.o.StatefulSet.Spec.Template.Spec)
 	}
-	for i := range s.o.Pods {
-		if p := s.o.Pods[i]; !desired.HasPeerCertificates(p.Spec) {
+	for _, p := range s.o.Pods {
+		if !desired.HasPeerCertificates(p.Spec) {
 			f.Uncertified = append(f.Uncertified, p.Name)
 		}
 	}

@@ -79,8 +79,8 @@ func beforeUpgrade(o *Observed, safe safety) *Snapshot {
 		return ""
 	}
 	want := image(o.StatefulSet.Spec.Template.Spec.Containers)
-	for i := range o.Pods {
-		if p := o.Pods[i]; !upToDate(p, o.StatefulSet) && image(p.Spec.Containers) != want && everRan(p) {
+	for _, p := range o.Pods {
+		if !upToDate(p, o.StatefulSet) && image(p.Spec.Containers) != want && everRan(p) {
 			return &Snapshot{For: "the change of etcd's image to " + want}
 		}
 	}
@@ -234,8 +234,7 @@ func (s *snapshots) take(ctx context.Context, e *druidv1alpha1.Etcd, pods []*cor
 	if err != nil {
 		return taken{}, err
 	}
-	for i := range pods {
-		p := pods[i]
+	for _, p := range pods {
 		if p.Status.PodIP == "" || p.DeletionTimestamp != nil || desired.OfOriginal(p.Spec) {
 			continue
 		}

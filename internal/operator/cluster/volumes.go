@@ -233,8 +233,7 @@ func (r *Reconciler) classes(ctx context.Context, o *Observed) error {
 		e = e.DeepCopy()
 		e.SetDefaults()
 	}
-	for i := range o.Claims {
-		c := o.Claims[i]
+	for _, c := range o.Claims {
 		n, _ := o.claimOrdinal(c.Name)
 		trouble := volumes.Trouble("")
 		if m := o.member(n); m != nil {

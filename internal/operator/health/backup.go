@@ -52,7 +52,7 @@ func (v view) reporter() *druidv1alpha1.EtcdMember {
 
 // LastFull is the newest full snapshot, by whoever makes the backups now; nil: he told of none.
 func LastFull(o Observation) *druidv1alpha1.MemberSnapshot {
-	v := view{Observation: o, all: o.ordinals()}
+	v := look(o, nil, time.Time{})
 	if m := v.reporter(); m != nil {
 		return m.Status.Snapshots.LastFull
 	}

@@ -33,7 +33,7 @@ var decided = [...]druidv1alpha1.ConditionType{
 // Of a cluster without members nothing is checked but how long backups are locked: the statuses stay what
 // they were. One whose members are to stop is looked at until they do.
 func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now time.Time) []druidv1alpha1.Condition {
-	v := view{Observation: o, members: members, now: now, all: o.ordinals()}
+	v := look(o, members, now)
 	out := make([]druidv1alpha1.Condition, 0, len(decided))
 	for _, of := range decided {
 		before := druidv1alpha1.FindCondition(o.Etcd.Status.Conditions, of)
@@ -89,6 +89,10 @@ type view struct {
 	members []druidv1alpha1.EtcdMemberStatus
 	now     time.Time
 	all     []int // the ordinals
+}
+
+func look(o Observation, members []druidv1alpha1.EtcdMemberStatus, now time.Time) view {
+	return view{Observation: o, members: members, now: now, all: o.ordinals()}
 }
 
 // ordinals are those of the observation.

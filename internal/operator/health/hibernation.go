@@ -64,8 +64,7 @@ func lastNotice(o Observation) (newest immutability.Notice, found bool) {
 	if o.Extension == nil {
 		return newest, false
 	}
-	for i := range o.ExtensionPods {
-		p := &o.ExtensionPods[i]
+	for _, p := range o.ExtensionPods {
 		if p.CreationTimestamp.Before(&o.Extension.CreationTimestamp) {
 			continue // of a task of the same name, of an earlier hibernation
 		}

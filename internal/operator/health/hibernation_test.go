@@ -45,7 +45,7 @@ func TestTheLockOfAFinalSnapshotIsWatched(t *testing.T) {
 	// told is what a pod left that was made so long ago.
 	told := func(age time.Duration, n immutability.Notice) func(*Observation) {
 		return func(o *Observation) {
-			o.ExtensionPods = append(o.ExtensionPods, corev1.Pod{
+			o.ExtensionPods = append(o.ExtensionPods, &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{CreationTimestamp: *at(-age)},
 				Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}},
 			})
@@ -131,7 +131,7 @@ func TestARunMayTakeItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := time.Date(2025, 6, day, hm.Hour(), hm.Minute(), 0, 0, time.UTC)
-		f, applies := view{Observation: o, now: at, all: o.ordinals()}.hibernationProtected()
+		f, applies := look(o, nil, at).hibernationProtected()
 		if !applies || f.status != want {
 			t.Errorf("at %s: %+v, want %s", clock, f, want)
 		}
@@ -152,7 +152,7 @@ func TestTheLockOfAnotherSnapshotIsNotThatOfTheFinalOne(t *testing.T) {
 	until := metav1.NewTime(testNow.Add(time.Hour))
 	n := immutability.Notice{At: testNow, Snapshot: "Full-00000000-00000500-1700000000.zst", Until: testNow.Add(96 * time.Hour)}
 	o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00001000-1748000000.zst.final", Revision: 1000, ProtectedUntil: &until}, func(o *Observation) {
-		o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+		o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
 			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
 	})
 	c := conditionOf(t, o, druidv1alpha1.ConditionHibernationBackupProtected)
@@ -181,7 +181,7 @@ func TestANewerSnapshotThatNoMemberWroteIsNotTheFinalOne(t *testing.T) {
 		n := immutability.Notice{At: testNow, Snapshot: c.kept, End: c.end, Until: testNow.Add(96 * time.Hour)}
 		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-00000000-00001000-1748000000.zst.final", Revision: 1000, ProtectedUntil: &until}, func(o *Observation) {
 			o.Etcd.Status.LastKnownRevision = c.highest
-			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
 				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
 			if c.awake {
 				since := ago(time.Hour)
@@ -202,7 +202,7 @@ func TestAReleaseIsBelieved(t *testing.T) {
 	for released, want := range map[bool]bool{true: false, false: true} {
 		n := immutability.Notice{At: testNow, Snapshot: "Full-10", End: 10, Held: true, Released: released}
 		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, Held: true}, func(o *Observation) {
-			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
 				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
 		})
 		if h := Hibernation(o); h.FinalSnapshot.Held != want || h.FinalSnapshot.LookedAt == nil {
@@ -263,7 +263,7 @@ func TestANoticeOfAnOlderProgramIsReadByItsNames(t *testing.T) {
 	} {
 		n := immutability.Notice{At: testNow, Snapshot: kept, Until: testNow.Add(96 * time.Hour)}
 		c := conditionOf(t, sleeping(final, func(o *Observation) {
-			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
 				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
 		}), druidv1alpha1.ConditionHibernationBackupProtected)
 		if c == nil || c.Status != want {
@@ -282,7 +282,7 @@ func TestWhatARunOfAFormerSleepToldIsNotAboutTheFinalFullOfThisOne(t *testing.T)
 		"it released":                    {At: testNow.Add(-3 * time.Hour), Snapshot: "Full-00000000-00000010-1748746500", End: 10, Released: true},
 	} {
 		o := sleeping(final, func(o *Observation) {
-			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(3 * time.Hour)},
+			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(3 * time.Hour)},
 				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
 		})
 		if got := Hibernation(o); cmp.Diff(*got.FinalSnapshot, final) != "" {
@@ -297,7 +297,7 @@ func TestWhatRunsHoldIsKnownUntilOneHasReleasedIt(t *testing.T) {
 		n := immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9}
 		change(&n)
 		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9}, append(before, func(o *Observation) {
-			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
 				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
 		})...)
 		return Hibernation(o)

@@ -25,7 +25,7 @@ type Observation struct {
 	// Extension is the task that keeps the newest backup locked while the cluster is hibernated, nil: there is none;
 	// ExtensionPods are those of its Jobs.
 	Extension     *druidv1alpha1.EtcdOperatorTask
-	ExtensionPods []corev1.Pod
+	ExtensionPods []*corev1.Pod
 	// NoExtension is why there is no such task, and none is made; empty: one is as soon as it is needed.
 	NoExtension string
 

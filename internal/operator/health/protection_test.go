@@ -129,7 +129,7 @@ func TestRunsOfAnExtensionTellWhatIsExcluded(t *testing.T) {
 		}
 		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9}, func(o *Observation) {
 			o.Etcd.Status.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{LookedAt: ago(time.Minute), ExcludedSnapshots: []string{"Full-1"}, ExcludedSnapshotsCount: 1}}
-			o.ExtensionPods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
 				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
 		})
 		if got := Backup(o); !slices.Equal(got.ExcludedSnapshots, c.want) || int(got.ExcludedSnapshotsCount) != len(c.want) {
