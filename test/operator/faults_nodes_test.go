@@ -19,8 +19,8 @@ import (
 	"druid.internal/druid/test/writers"
 )
 
-// stallAtMost is some elections of a busy machine. A restart with less than a majority takes as long as a pod.
-const stallAtMost = 30 * time.Second
+// stallAtMost is some elections, on a machine that other tests keep so busy that a member hears of its leader seconds late.
+const stallAtMost = 90 * time.Second
 
 // On real nodes a rollout, the way from three members to one and a deletion are made by operators that all die after
 // their first step: whatever clients were told is there, in the end on the volume alone, and no two pods are away at once.
@@ -58,20 +58,26 @@ func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t
 	if err != nil || len(former.Items) != 3 {
 		t.Fatalf("%d pods (%v)", len(former.Items), err)
 	}
-	// oneAway complains when two of the members that stay have no pod that is ready.
+	// oneAway complains when two members have no pod that has been ready and is not about to go. What a probe says of one later
+	// is of its cluster: while there is no leader none is ready.
+	beenReady := map[types.UID]bool{}
 	oneAway := func(ctx context.Context, of int) {
 		pods, err := s.Client.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return
 		}
-		ready := 0
+		there := 0
 		for i := range pods.Items {
-			if p := &pods.Items[i]; isReady(p) && p.DeletionTimestamp == nil {
-				ready++
+			p := &pods.Items[i]
+			if isReady(p) {
+				beenReady[p.UID] = true
+			}
+			if beenReady[p.UID] && p.DeletionTimestamp == nil {
+				there++
 			}
 		}
-		if ready < of-1 {
-			t.Errorf("%d of %d pods are ready", ready, of)
+		if there < of-1 {
+			t.Errorf("%d of %d members have a pod", there, of)
 		}
 	}
 	m.g.road("shop").shorten(true)
