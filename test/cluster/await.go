@@ -13,21 +13,8 @@ import (
 func Await(ctx context.Context, atMost time.Duration, fact func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	tick := time.NewTicker(process.PollEvery)
-	defer tick.Stop()
-	var last error
-	for {
-		err := fact(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() == nil || last == nil {
-			last = err // not that of a question that was cut off
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("not so after %s: %w", atMost, last)
-		case <-tick.C:
-		}
+	if err := process.Poll(ctx, nil, fact); err != nil {
+		return fmt.Errorf("not so after %s: %w", atMost, err)
 	}
+	return nil
 }

@@ -2,38 +2,39 @@ package e2e
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os/exec"
 	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"druid.internal/druid/test/process"
 )
 
 // waitAtMost bounds how long a fact may take to come true on a busy machine.
 const waitAtMost = 5 * time.Minute
 
-// pollEvery is the pause between two looks for a fact.
-const pollEvery = 50 * time.Millisecond
-
 // eventually waits until is reports true. It ends the test if that takes too long or
 // the channel closes first.
 func eventually(t *testing.T, what string, ended <-chan struct{}, log func() string, is func() bool) {
 	t.Helper()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	giveUp := time.After(waitAtMost)
-	for !is() {
-		select {
-		case <-ended:
-			if is() {
-				return
-			}
-			t.Fatalf("the process ended while waiting until %s:\n%s", what, log())
-		case <-giveUp:
-			t.Fatalf("waited %s in vain until %s:\n%s", waitAtMost, what, log())
-		case <-tick.C:
+	ctx, cancel := context.WithTimeout(t.Context(), waitAtMost)
+	defer cancel()
+	err := process.Poll(ctx, ended, func(context.Context) error {
+		if !is() {
+			return errors.New("not yet")
 		}
+		return nil
+	})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		t.Fatalf("waited %s in vain until %s:\n%s", waitAtMost, what, log())
+	case !is(): // the process may have done it at its end
+		t.Fatalf("the process ended while waiting until %s:\n%s", what, log())
 	}
 }
 

@@ -49,11 +49,11 @@ func (w *linked) write(ctx context.Context, i int, client *clientv3.Client) {
 			w.c.told.Put(key, value, r.Header.Revision)
 			w.acked[i].Add(1)
 			w.last[i].Store("")
-			continue
-		}
-		w.last[i].Store(err.Error())
-		if !refused(err) {
-			w.c.told.Unsure(key, value)
+		} else {
+			w.last[i].Store(err.Error())
+			if !refused(err) {
+				w.c.told.Unsure(key, value)
+			}
 		}
 		time.Sleep(20 * time.Millisecond) // a client that hammers would only take time from the members
 	}

@@ -135,7 +135,7 @@ func session(t *testing.T, w *world, a *assassin, m moment) bool {
 		if writes > 200 { // a moment that does not come is no reason to fill the etcd
 			select {
 			case <-ended:
-			case <-time.After(pollEvery):
+			case <-time.After(50 * time.Millisecond):
 			}
 		}
 		select {

@@ -17,13 +17,11 @@ import (
 	"go.uber.org/zap"
 
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/test/process"
 )
 
-// How patiently is asked.
-const (
-	askTimeout = 3 * time.Second
-	pollEvery  = 50 * time.Millisecond
-)
+// askTimeout is how long a member may take for an answer.
+const askTimeout = 3 * time.Second
 
 // Client is a client of the wanted members; whoever asks closes it.
 func (c *Cluster) Client() (*clientv3.Client, error) { return c.ClientOf(c.Members()...) }
@@ -183,23 +181,10 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 func (c *Cluster) Await(ctx context.Context, what string, is func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, waitAtMost)
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	var last error
-	for {
-		err := is(ctx)
-		if err == nil {
-			return nil
-		}
-		if last == nil || ctx.Err() == nil { // what was said at the end is only that it was the end
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited in vain until %s: %w", what, last)
-		case <-tick.C:
-		}
+	if err := process.Poll(ctx, nil, is); err != nil {
+		return fmt.Errorf("waited in vain until %s: %w", what, err)
 	}
+	return nil
 }
 
 // waitAtMost is longer than anything takes that is waited for.

@@ -19,6 +19,7 @@ import (
 func asItIs(text string) string { return text }
 
 func TestAClusterOfTheOriginalIsTakenOver(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")
@@ -145,6 +146,7 @@ func withFormerLabels(text string) string {
 }
 
 func TestAStatefulSetThatCannotBeChangedIsMadeAnewAroundItsPods(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")

@@ -25,6 +25,7 @@ import (
 
 // Everything lives for seconds, and each request has the API server connect anew.
 func TestCertificatesAreRenewedWhileTheAPIServerAsks(t *testing.T) {
+	t.Parallel()
 	renewedWhileAsked(t, func(ctx context.Context, keeper func(client.Client) *certs.Keeper, c client.Client) error {
 		return keeper(c).Start(ctx)
 	})
@@ -49,6 +50,7 @@ func (l lastWrite) Update(ctx context.Context, o client.Object, opts ...client.U
 }
 
 func TestCertificatesAreRenewedByKeepersThatDieAfterEachStep(t *testing.T) {
+	t.Parallel()
 	deaths := 0
 	renewedWhileAsked(t, func(ctx context.Context, keeper func(client.Client) *certs.Keeper, c client.Client) error {
 		for ctx.Err() == nil {

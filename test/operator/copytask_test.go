@@ -154,6 +154,7 @@ const (
 )
 
 func TestTasksCopyBackups(t *testing.T) {
+	t.Parallel()
 	site := newSite(t)
 	site.grant(t)
 	p := site.operate(t, "operator", copying)

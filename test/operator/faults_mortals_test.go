@@ -60,6 +60,7 @@ func (s *site) mortal(t *testing.T, settings ...string) *mortals {
 }
 
 func TestOperatorsThatDieAfterEachStepTakeAClusterOver(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")
@@ -106,6 +107,7 @@ func TestOperatorsThatDieAfterEachStepTakeAClusterOver(t *testing.T) {
 }
 
 func TestOperatorsThatDieAfterEachStepCarryATaskOut(t *testing.T) {
+	t.Parallel()
 	site := newSite(t)
 	site.grant(t)
 	m := site.mortal(t, copying)
@@ -140,6 +142,7 @@ func TestOperatorsThatDieAfterEachStepCarryATaskOut(t *testing.T) {
 }
 
 func TestOperatorsThatDieAfterEachStepTakeOneSnapshot(t *testing.T) {
+	t.Parallel()
 	s, l, w := newShop(t)
 	m := s.mortal(t, often)
 	road := m.g.road("shop")

@@ -213,6 +213,7 @@ func (p *program) awaitEnd(t *testing.T) {
 }
 
 func TestOfSeveralOperatorsOneWorksAndAnotherTakesOver(t *testing.T) {
+	t.Parallel()
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	path := buildProgram(t)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestWhoeverSetsAFormerAnnotationIsTold(t *testing.T) {
+	t.Parallel()
 	s := withoutOperator(t)
 	s.admit(t, "spellings.yaml")
 	s.namespace(t, "shop")

@@ -22,6 +22,7 @@ import (
 const away = time.Minute
 
 func TestAnAPIServerThatIsAwayForAMinuteCostsNothing(t *testing.T) {
+	t.Parallel()
 	s, l, w := newShop(t)
 	p := s.operate(t, "operator", automatic)
 	s.apply(t, l.etcdIn("shop", "grows", 3))
@@ -77,6 +78,7 @@ func TestAnAPIServerThatIsAwayForAMinuteCostsNothing(t *testing.T) {
 }
 
 func TestAQuotaThatRefusesPodsIsTold(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "poor")
@@ -115,6 +117,7 @@ func (s *site) manage(t *testing.T, by, text string) {
 }
 
 func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")
@@ -161,6 +164,7 @@ func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
 
 // The store's refusal is what sidecars write: that they refuse is shown where they are.
 func TestOfTwoEtcdsOnOnePrefixTheSecondSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.grant(t)
 	s.class(t, "grows", true)

@@ -13,6 +13,7 @@ import (
 
 // What pods and sidecars tell is written by the test: there are no nodes.
 func TestTroublesAreToldWithinAMinute(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")

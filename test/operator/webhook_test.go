@@ -58,6 +58,7 @@ func (s *site) grantProtection(t *testing.T) {
 }
 
 func TestObjectsOfAnEtcdAreChangedByTheOperatorAlone(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.grant(t)
 	s.grantProtection(t)

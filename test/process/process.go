@@ -28,9 +28,6 @@ const stopGrace = 30 * time.Second
 // for good.
 const outputGrace = 500 * time.Millisecond
 
-// PollEvery is the pause between two looks at a server that does not answer yet.
-const PollEvery = 20 * time.Millisecond
-
 // Process is one program we started. It dies with us, however we end.
 type Process struct {
 	name  string
@@ -98,24 +95,14 @@ func (c Command) Start() (*Process, error) {
 // Await asks ready again and again until it says nil. It gives up when the process ends or
 // ctx does, with the last thing ready said and the end of the log.
 func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
-	tick := time.NewTicker(PollEvery)
-	defer tick.Stop()
-	var last error
-	for {
-		err := ready(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() == nil || last == nil {
-			last = err // not that of a question that was cut off
-		}
-		select {
-		case <-p.done:
-			return fmt.Errorf("%s ended before it answered: %v\n%s", p.name, p.err, p.log)
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %w\n%s", p.name, last, p.log)
-		case <-tick.C:
-		}
+	err := Poll(ctx, p.done, ready)
+	switch {
+	case err == nil:
+		return nil
+	case p.Ended():
+		return fmt.Errorf("%s ended before it answered: %v\n%s", p.name, p.err, p.log)
+	default:
+		return fmt.Errorf("%s does not answer: %w\n%s", p.name, err, p.log)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"druid.internal/druid/test/process"
 )
@@ -293,7 +294,7 @@ func (m *Member) launch() error {
 func (m *Member) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	client := &http.Client{Timeout: process.PollEvery * 100}
+	client := &http.Client{Timeout: 2 * time.Second}
 	if m.cluster.opts.TLS {
 		client = m.cluster.ca.client(m.cluster.ClientTLS.Certificates...)
 	}
