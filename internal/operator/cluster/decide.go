@@ -116,6 +116,7 @@ type Plan struct {
 
 	safe              safety
 	healthy           bool     // all members that there are to be now, for the PodDisruptionBudget
+	sustained         bool     // though it is refused, what a running cluster needs is kept
 	schedules, images []string // that are not as the specification says
 }
 
@@ -185,7 +186,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		p.Hibernation, p.Snapshot = health.Hibernation(o.Observation), nil // nothing begins, and nothing is written down
 		p.stayOpen(o)
 		p.keepLocked(o)
-		return p, nil
+		return p, p.sustain(o, size, in, now)
 	}
 	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
 	set, err := desired.Objects(in)
@@ -207,7 +208,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 // allReady says whether all members are ready: those that there are, as long as nobody asks for more or fewer.
 func (p *Plan) allReady(o *Observed, now time.Time) bool {
 	n := o.replicas()
-	if p.Mode != ModeTend || n == 0 || n == o.Etcd.Spec.Replicas {
+	if p.Mode != ModeTend && len(p.Refused) == 0 || n == 0 || n == o.Etcd.Spec.Replicas {
 		return holds(p.Conditions, druidv1alpha1.ConditionAllMembersReady)
 	}
 	applied, e := o.Observation, *o.Etcd
@@ -377,6 +378,13 @@ func (p *Plan) choose(o *Observed, size size, in desired.Input, set desired.Set,
 		// What lets members stop was decided from this version, and from no older one than there is.
 		set.StatefulSet.ResourceVersion = o.StatefulSet.ResourceVersion
 	}
+	p.pick(o, size, set, p.Mode == ModeTend)
+	p.Configuration = configuration(set.ConfigMap)
+	p.remount(o)
+}
+
+// pick takes all objects of the set, or, of a cluster that is only tended, those that are missing and the PodDisruptionBudget.
+func (p *Plan) pick(o *Observed, size size, set desired.Set, tend bool) {
 	asleep := p.Size.Replicas == 0 && len(o.Pods) == 0
 	for _, object := range set.InOrder() {
 		key := keyOf(object)
@@ -389,12 +397,12 @@ func (p *Plan) choose(o *Observed, size size, in desired.Input, set desired.Set,
 				p.Joining = append(p.Joining, key.Name)
 			}
 		case "ConfigMap", "StatefulSet":
-			if p.Mode == ModeTend && !o.incomplete() {
+			if tend && !o.incomplete() {
 				continue
 			}
 		case "PodDisruptionBudget":
 		default:
-			if p.Mode == ModeTend && o.Live[key] != nil {
+			if tend && o.Live[key] != nil {
 				continue
 			}
 		}
@@ -403,8 +411,24 @@ func (p *Plan) choose(o *Observed, size size, in desired.Input, set desired.Set,
 		}
 		p.Objects = append(p.Objects, object)
 	}
-	p.Configuration = configuration(set.ConfigMap)
-	p.remount(o)
+}
+
+// sustain has a cluster that runs keep what it needs while its specification is refused: what somebody deleted is made again, and
+// the PodDisruptionBudget follows the health of the members that there are. None of that depends on what is refused.
+func (p *Plan) sustain(o *Observed, size size, in desired.Input, now time.Time) error {
+	if o.TokenTaken || o.foreign() || o.incomplete() || o.replicas() == 0 {
+		return nil
+	}
+	p.sustained, p.healthy, p.Size = true, p.allReady(o, now), size.keep("the specification is refused")
+	in.Members, in.Replicas, in.Closed = p.Size.Members, p.Size.Replicas, false
+	in.PeerTLS, in.PeerCertificates = false, false // of which only the pods and their configuration know
+	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
+	set, err := desired.Objects(in)
+	if err != nil {
+		return err
+	}
+	p.pick(o, size, set, true)
+	return nil
 }
 
 // backupChecksum is a digest of where the backups go and in whose name, empty without any.

@@ -142,9 +142,9 @@ func (p Plan) untried(before []druidv1alpha1.LastError) (all []druidv1alpha1.Las
 		tried[codeOf("SYNC", object)] = true
 	}
 	for _, b := range before {
-		// The budget follows the health of the cluster at each look, unless all is refused. Of one after which nothing was to be done it
-		// is not among the objects.
-		followed := b.Code == codeBudget && len(p.Refused) == 0
+		// The budget follows the health of a cluster that runs at each look. Of one after which nothing was to be done it is not among
+		// the objects.
+		followed := b.Code == codeBudget && (len(p.Refused) == 0 || p.sustained)
 		if strings.HasPrefix(string(b.Code), "ERR_SYNC_") && !tried[b.Code] && !followed {
 			all = append(all, b)
 		}

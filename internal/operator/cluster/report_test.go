@@ -112,11 +112,11 @@ func TestErrorsThatMayLastAreToldWhileAChangeWaits(t *testing.T) {
 		change func(*Observed)
 		want   []druidv1alpha1.LastError
 	}{
-		"all that it does works":         {nil, []druidv1alpha1.LastError{service, set, configMap, lease}},
-		"a missing object is made":       {missing, []druidv1alpha1.LastError{service, set, configMap}},
-		"there is nothing to do":         {quiet, []druidv1alpha1.LastError{service, set, configMap, lease}},
-		"nothing is done, it is refused": {refused, []druidv1alpha1.LastError{service, set, budget, configMap, lease}},
-		"a Secret hinders all":           {taken, []druidv1alpha1.LastError{{Code: codeRefused, Description: tokenTaken(newEtcd(1)), ObservedAt: ago(0)}, service, set, budget, configMap, lease}},
+		"all that it does works":   {nil, []druidv1alpha1.LastError{service, set, configMap, lease}},
+		"a missing object is made": {missing, []druidv1alpha1.LastError{service, set, configMap}},
+		"there is nothing to do":   {quiet, []druidv1alpha1.LastError{service, set, configMap, lease}},
+		"the change is refused":    {refused, []druidv1alpha1.LastError{service, set, configMap, lease}},
+		"a Secret hinders all":     {taken, []druidv1alpha1.LastError{{Code: codeRefused, Description: tokenTaken(newEtcd(1)), ObservedAt: ago(0)}, service, set, budget, configMap, lease}},
 	} {
 		o := running(t, 1, wants(1), func(o *Observed) { o.Etcd.Status.LastErrors = was })
 		if c.change != nil {
