@@ -55,7 +55,6 @@ func replicas(n int64) func(map[string]any) { return spec(n, "replicas") }
 // in one namespace for each of these faults. Whatever it was about, the next one ends it as if nothing
 // had been, and on the way nothing is lost.
 func TestAnOperatorThatDiesAtAnyStepIsFollowedByOneThatGetsThere(t *testing.T) {
-	t.Parallel()
 	follow(t, "grows", 0, []stage{
 		{name: "create", makes: 1, steps: []string{"POST statefulsets/main", "POST secrets/main-sidecar-token", "PATCH etcds/main", "PATCH etcds/main/status"}},
 		{name: "1 to 3", change: replicas(3), steps: []string{"PATCH configmaps/main-config", "POST etcdmembers/main-2", "PATCH statefulsets/main"}},
@@ -73,7 +72,6 @@ func TestAnOperatorThatDiesAtAnyStepIsFollowedByOneThatGetsThere(t *testing.T) {
 // An Etcd is deleted with three members, without its StatefulSet, and while it sleeps. Nothing stays but its volumes, with which
 // another of its name begins, and its backups: no program runs any more that would touch them.
 func TestAnOperatorThatDiesWhileAnEtcdIsDeletedIsFollowedByOneThatLeavesNoLitter(t *testing.T) {
-	t.Parallel()
 	again := stage{name: "create it again", makes: 3}
 	suspended := func(o map[string]any) {
 		set(o, map[string]any{druidv1alpha1.AnnotationSuspendReconcile: ""}, "metadata", "annotations")
@@ -97,7 +95,6 @@ func TestAnOperatorThatDiesWhileAnEtcdIsDeletedIsFollowedByOneThatLeavesNoLitter
 
 // Pods are replaced for another image and for certificates, and volumes grow below them.
 func TestAnOperatorThatDiesWhilePodsAreReplacedIsFollowedByOneThatGetsThere(t *testing.T) {
-	t.Parallel()
 	tls := map[string]any{"tlsCASecretRef": map[string]any{"name": "peer-ca"}, "serverTLSSecretRef": map[string]any{"name": "peer-server"}, "clientTLSSecretRef": map[string]any{"name": "peer-client"}}
 	follow(t, "grows", 3, []stage{
 		{name: "another image of etcd", change: spec("own:2", "etcd", "image"), steps: []string{"POST /snapshot/full", "POST /verify", "DELETE pods/main-0", "DELETE pods/main-1", "DELETE pods/main-2"}},
@@ -109,7 +106,6 @@ func TestAnOperatorThatDiesWhilePodsAreReplacedIsFollowedByOneThatGetsThere(t *t
 
 // Volumes of a class that cannot grow any are replaced, and one that cannot be written to.
 func TestAnOperatorThatDiesWhileVolumesAreReplacedIsFollowedByOneThatGetsThere(t *testing.T) {
-	t.Parallel()
 	spoil := func(w *town) { w.readOnly = w.view.claims[1].UID }
 	follow(t, "fixed", 3, []stage{
 		{name: "a volume is read-only", begin: spoil, steps: []string{"PATCH etcdmembers/main-1", "DELETE persistentvolumeclaims/main-main-1", "DELETE pods/main-1"}},
@@ -119,7 +115,8 @@ func TestAnOperatorThatDiesWhileVolumesAreReplacedIsFollowedByOneThatGetsThere(t
 	})
 }
 
-// story is what becomes of the Etcds main of many namespaces.
+// story is what becomes of the Etcds main of many namespaces. It takes the whole machine, so one is told at a time: what goes on
+// while the others wait for the processor, such as each second's look at every Etcd, would be work as well.
 type story struct {
 	s     *site
 	l     *land

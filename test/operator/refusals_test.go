@@ -18,7 +18,6 @@ const skew = 30 * time.Minute
 // else had been faster, or by the sidecar, as if its store did not answer. Nobody dies, and it ends as if nothing had been. So it does
 // where the members' node has a wrong clock.
 func TestStepsOfASleepThatAreRefusedAreTakenAgain(t *testing.T) {
-	t.Parallel()
 	times := 1
 	if *soak {
 		times = 3
