@@ -24,8 +24,8 @@ import (
 	"druid.internal/druid/test/stores"
 )
 
-// soak has operators die wherever they write a status, too, of which there are as many as of all other steps. Without it they do at
-// some of these places.
+// soak has operators die at every place, also wherever they write a status, of which there are as many as of all other steps. Without
+// it they do at each second one, and at a few writes of a status.
 var soak = flag.Bool("soak", false, "let operators die at each step of every stage, as make soak does")
 
 // patience is for a stage in all namespaces at once, on a machine that has other work: a cluster that does
@@ -51,9 +51,9 @@ func spec(value any, path ...string) func(map[string]any) {
 
 func replicas(n int64) func(map[string]any) { return spec(n, "replicas") }
 
-// The operator dies directly before and after each of its steps, which are found by taking them once:
-// in one namespace for each of these faults. Whatever it was about, the next one ends it as if nothing
-// had been, and on the way nothing is lost.
+// The operator dies directly before and after its steps, which are found by taking them once: in one
+// namespace for each of these faults. Whatever it was about, the next one ends it as if nothing had been,
+// and on the way nothing is lost.
 func TestAnOperatorThatDiesAtAnyStepIsFollowedByOneThatGetsThere(t *testing.T) {
 	follow(t, "grows", 0, []stage{
 		{name: "create", makes: 1, steps: []string{"POST statefulsets/main", "POST secrets/main-sidecar-token", "PATCH etcds/main", "PATCH etcds/main/status"}},
@@ -164,6 +164,9 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 			} else {
 				faults[i] = append(faults[i], f)
 			}
+		}
+		if !*soak {
+			faults[i] = spread(faults[i], (len(faults[i])+1)/2)
 		}
 		if most = max(most, len(faults[i])+statusFaults); *soak {
 			most = max(most, len(faults[i])+len(ofStatus[i]))
