@@ -87,6 +87,7 @@ func (a *attempt) hindered(ctx context.Context, err error) error {
 
 // wait publishes what is waited for, and waits: longer each time, up to most.
 func (a *attempt) wait(ctx context.Context, d Decision, most time.Duration) error {
+	a.o.Board.Update(func(m *agentapi.Member) { m.Waiting = d.Message }) // before the reason, with which somebody looks for it
 	if reason := d.Reason; reason != "" {
 		state, sub := agentapi.New, agentapi.SubState("")
 		if a.examined && a.data.State != datadir.Missing {
@@ -97,7 +98,6 @@ func (a *attempt) wait(ctx context.Context, d Decision, most time.Duration) erro
 		}
 		a.o.Board.Move(state, sub, reason, d.Message)
 	}
-	a.o.Board.Update(func(m *agentapi.Member) { m.Waiting = d.Message })
 	if a.backup.State == BackupUnreachable {
 		a.backupAt = time.Time{} // ask again
 	}

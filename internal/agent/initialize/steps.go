@@ -28,10 +28,11 @@ func (a *attempt) do(ctx context.Context, f Facts, d Decision) (*outcome, error)
 	case Refuse, QuorumLost:
 		return nil, a.wait(ctx, d, personPause)
 	}
+	if d.Action == AskBackup { // which may be what is waited for
+		return nil, a.askBackup(ctx)
+	}
 	a.o.Board.Update(func(m *agentapi.Member) { m.Waiting = "" })
 	switch d.Action {
-	case AskBackup:
-		return nil, a.askBackup(ctx)
 	case Settle:
 		return nil, a.settle(ctx)
 	case Offer:
