@@ -184,6 +184,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	}
 	if p.refuse(o, in); len(p.Refused) > 0 {
 		p.Hibernation, p.Snapshot = health.Hibernation(o.Observation), nil // nothing begins, and nothing is written down
+		p.growNothing(o, now)
 		p.stayOpen(o)
 		p.keepLocked(o)
 		return p, p.sustain(o, size, in, now)
@@ -411,6 +412,19 @@ func (p *Plan) pick(o *Observed, size size, set desired.Set, tend bool) {
 		}
 		p.Objects = append(p.Objects, object)
 	}
+}
+
+// growNothing decides about the volumes anew: none grows by a specification that is refused, and no StatefulSet is taken away for that,
+// which could not be made again. What is under way, or is a volume's own trouble, goes on.
+func (p *Plan) growNothing(o *Observed, now time.Time) {
+	if p.Volumes.About != volumes.AboutGrowth {
+		return
+	}
+	noted := o.Observation
+	noted.RolloutWaits = p.rolloutWaits(o)
+	p.Conditions = health.Conditions(noted, p.Members, now)
+	p.decideVolumes(o, now)
+	p.conclude(o, now)
 }
 
 // sustain has a cluster that runs keep what it needs while its specification is refused: what somebody deleted is made again, and

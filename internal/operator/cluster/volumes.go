@@ -35,6 +35,7 @@ func (p *Plan) decideVolumes(o *Observed, now time.Time) {
 	}
 	f := volumeFacts(o, p.Mode, p.safe, now)
 	f.Replacing = p.Pod.Kind == rollout.Delete
+	f.Acts = f.Acts && len(p.Refused) == 0
 	switch {
 	case p.Size.Waits != "":
 		f.Resizing = p.Size.Waits

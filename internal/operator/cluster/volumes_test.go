@@ -166,6 +166,32 @@ func TestPodsWithoutAStatefulSetGetItAgain(t *testing.T) {
 	}
 }
 
+func TestNoVolumeGrowsByASpecificationThatIsRefused(t *testing.T) {
+	refused := func(o *Observed) {
+		o.Etcd.Spec.Etcd.ClientUrlTLS = &druidv1alpha1.TLSConfig{ServerTLSSecretRef: corev1.SecretReference{Name: "server", Namespace: "elsewhere"}}
+	}
+	for phrase, c := range map[string]struct {
+		change []func(*Observed)
+		before volumes.Kind // without the refusal
+		want   volumes.Kind
+	}{
+		"they can grow":               {[]func(*Observed){bound("disk", true), capacity("32Gi")}, volumes.Expand, volumes.None},
+		"the StatefulSet comes first": {[]func(*Observed){bound("disk", false), capacity("32Gi")}, volumes.ReplaceTemplate, volumes.None},
+		"a volume is read-only":       {[]func(*Observed){bound("disk", false), says(0, druidv1alpha1.MemberReasonVolumeReadOnly, "")}, volumes.WriteDown, volumes.WriteDown},
+	} {
+		if p := mustDecide(t, running(t, 3, c.change...), testSettings); p.Volumes.Kind != c.before {
+			t.Errorf("%s: without the refusal %q, want %q: %s", phrase, p.Volumes.Kind, c.before, p.Volumes.Reason)
+		}
+		p := mustDecide(t, running(t, 3, append(c.change, refused)...), testSettings)
+		if len(p.Refused) == 0 || p.Volumes.Kind != c.want {
+			t.Errorf("%s: %q, want %q; refused %q", phrase, p.Volumes.Kind, c.want, p.Refused)
+		}
+		if v := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionDataVolumesReady); v == nil || v.Reason == druidv1alpha1.ReasonVolumeResizing {
+			t.Errorf("%s: the condition is %+v", phrase, v)
+		}
+	}
+}
+
 // The sidecars are asked while a step may be taken, and not for what only a person can mend.
 func TestWhatIsPendingWithoutBeingAsked(t *testing.T) {
 	for phrase, c := range map[string]struct {
