@@ -234,6 +234,12 @@ func TestLocksAreAskedForWhateverTheServerIsCalled(t *testing.T) {
 		"for one that keeps versions":           {&service{exists: true, versioning: enabled}, "", true},
 		"for new buckets alone":                 {&service{exists: true, onlyNew: true}, "etcdbrctl copy", false},
 		"for new ones, and this keeps versions": {&service{exists: true, onlyNew: true, versioning: enabled}, "etcdbrctl copy", true},
+		"it is busy": {&service{exists: true, refuse: func(r *http.Request) (int, string) {
+			if r.Method == http.MethodPut && r.URL.Query().Has("object-lock") {
+				return http.StatusServiceUnavailable, "SlowDown"
+			}
+			return 0, ""
+		}}, "SlowDown", false},
 		"not for this identity": {&service{exists: true, refuse: func(r *http.Request) (int, string) {
 			if r.Method == http.MethodPut && r.URL.Query().Has("object-lock") {
 				return http.StatusForbidden, "AccessDenied"
