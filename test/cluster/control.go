@@ -121,7 +121,7 @@ func (c *Cluster) startControllerManager() (*part, error) {
 	}
 	if c.network == nil {
 		// Pods that a test pretends are on this machine's loopback addresses, which may not be in an Endpoints object: refusals of
-		// them, tried again and again, were a fifth of all that such an API server did.
+		// them, tried again and again, were a quarter of such an API server's requests.
 		args = append(args, "--controllers=*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller")
 	}
 	return c.add(ControllerManager, "kube-controller-manager", args...)

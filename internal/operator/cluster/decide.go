@@ -170,8 +170,12 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	}
 	size := sizeOf(o)
 	p.hibernate(o, size, now)
-	p.steps(o, size, now)
+	p.resize(o, size, now)
 	in := input(o, s, &p)
+	if p.Mode != ModeWatch && !o.TokenGoing {
+		p.refuse(o, in)
+	}
+	p.steps(o, size, now)
 	p.conclude(o, now)
 	if p.Mode == ModeWatch {
 		return p, nil
@@ -182,9 +186,8 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		p.Size.Done, p.Size.Waits = false, "the Secret "+o.Etcd.TokenSecretName()+" of the former Etcd of this name to be gone, which Kubernetes takes away"
 		return p, nil
 	}
-	if p.refuse(o, in); len(p.Refused) > 0 {
+	if len(p.Refused) > 0 {
 		p.Hibernation, p.Snapshot = health.Hibernation(o.Observation), nil // nothing begins, and nothing is written down
-		p.growNothing(o, now)
 		p.stayOpen(o)
 		p.keepLocked(o)
 		return p, p.sustain(o, size, in, now)
@@ -218,8 +221,8 @@ func (p *Plan) allReady(o *Observed, now time.Time) bool {
 	return holds(health.Conditions(applied, p.Members, now), druidv1alpha1.ConditionAllMembersReady)
 }
 
-// steps decides how many members there are, and which pod is replaced.
-func (p *Plan) steps(o *Observed, size size, now time.Time) {
+// resize decides how many members there are.
+func (p *Plan) resize(o *Observed, size size, now time.Time) {
 	if p.Mode == ModeWatch {
 		p.Size = size.keep(p.Why)
 		return
@@ -240,6 +243,13 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 	}
 	if p.Size.Waits != "" && o.Unasked != "" {
 		p.Size.Waits += " (" + o.Unasked + ")"
+	}
+}
+
+// steps decides which pod is replaced, what is done about the volumes, and which snapshot comes before that.
+func (p *Plan) steps(o *Observed, size size, now time.Time) {
+	if p.Mode == ModeWatch || o.foreign() {
+		return
 	}
 	hold := p.Size.Hold
 	var before *Snapshot
@@ -280,34 +290,6 @@ func (p *Plan) conclude(o *Observed, now time.Time) {
 	} else if p.Mode == ModeApply || p.Mode == ModeRepair {
 		p.Conditions = slices.DeleteFunc(p.Conditions, func(c druidv1alpha1.Condition) bool { return c.Type == druidv1alpha1.ConditionHibernated })
 	}
-}
-
-// refuse finds what is not done although the specification wants it.
-func (p *Plan) refuse(o *Observed, in desired.Input) {
-	e := o.Etcd
-	p.adopt(o)
-	no := func(reason string, args ...any) { p.Refused = append(p.Refused, fmt.Sprintf(reason, args...)) }
-	if o.TokenTaken {
-		no("%s", tokenTaken(e))
-	}
-	for _, s := range e.Secrets() {
-		if s.Namespace != "" && s.Namespace != e.Namespace {
-			no("%s names the namespace %s, from which pods cannot have Secrets: copy %s into %s", s.Field, s.Namespace, s.Name, e.Namespace)
-		}
-	}
-	if i := immutabilityOf(in.Etcd); i != nil && i.RetentionPeriod != nil {
-		if c := health.Coverage(in.Etcd, i.RetentionPeriod.Duration); !c.Holds() {
-			no("spec.backup.store.immutability.retentionPeriod is too short for spec.backup.fullSnapshotSchedule %q: %s; lengthen the period, or take fulls more often", *in.Etcd.Spec.Backup.FullSnapshotSchedule, c)
-		}
-	}
-	if (p.Size.PeerTLS || p.Size.PeerCertificates) && in.Etcd.Spec.Etcd.PeerUrlTLS == nil {
-		no("members use TLS between each other, and which Secrets they do that with is not known any more: name them in spec.etcd.peerUrlTls until all members have changed")
-	}
-}
-
-// tokenTaken is why nothing is done about an Etcd whatever its specification says.
-func tokenTaken(e *druidv1alpha1.Etcd) string {
-	return fmt.Sprintf("the Secret %s is somebody else's, and the sidecars' token cannot be anywhere else: delete it, or name the Etcd differently", e.TokenSecretName())
 }
 
 // immutabilityOf is what the specification says of locks; nil: nothing.
@@ -412,37 +394,6 @@ func (p *Plan) pick(o *Observed, size size, set desired.Set, tend bool) {
 		}
 		p.Objects = append(p.Objects, object)
 	}
-}
-
-// growNothing decides about the volumes anew: none grows by a specification that is refused, and no StatefulSet is taken away for that,
-// which could not be made again. What is under way, or is a volume's own trouble, goes on.
-func (p *Plan) growNothing(o *Observed, now time.Time) {
-	if p.Volumes.About != volumes.AboutGrowth {
-		return
-	}
-	noted := o.Observation
-	noted.RolloutWaits = p.rolloutWaits(o)
-	p.Conditions = health.Conditions(noted, p.Members, now)
-	p.decideVolumes(o, now)
-	p.conclude(o, now)
-}
-
-// sustain has a cluster that runs keep what it needs while its specification is refused: what somebody deleted is made again, and
-// the PodDisruptionBudget follows the health of the members that there are. None of that depends on what is refused.
-func (p *Plan) sustain(o *Observed, size size, in desired.Input, now time.Time) error {
-	if o.TokenTaken || o.foreign() || o.incomplete() || o.replicas() == 0 {
-		return nil
-	}
-	p.sustained, p.healthy, p.Size = true, p.allReady(o, now), size.keep("the specification is refused")
-	in.Members, in.Replicas, in.Closed = p.Size.Members, p.Size.Replicas, false
-	in.PeerTLS, in.PeerCertificates = false, false // of which only the pods and their configuration know
-	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
-	set, err := desired.Objects(in)
-	if err != nil {
-		return err
-	}
-	p.pick(o, size, set, true)
-	return nil
 }
 
 // backupChecksum is a digest of where the backups go and in whose name, empty without any.

@@ -35,6 +35,7 @@ func (p *Plan) decideVolumes(o *Observed, now time.Time) {
 	}
 	f := volumeFacts(o, p.Mode, p.safe, now)
 	f.Replacing = p.Pod.Kind == rollout.Delete
+	// A StatefulSet that were taken away for a larger template could not be made again while the specification is refused.
 	f.Acts = f.Acts && len(p.Refused) == 0
 	switch {
 	case p.Size.Waits != "":

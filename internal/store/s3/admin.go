@@ -267,7 +267,8 @@ func (a *Admin) keepVersions(ctx context.Context) error {
 		switch {
 		case onlyNew(err):
 			return noLocks(err)
-		case statusOf(err) == 0, statusOf(err) >= http.StatusInternalServerError, statusOf(err) == http.StatusTooManyRequests, errors.Is(classified, store.ErrForbidden), errors.Is(classified, store.ErrUnsupported):
+		case statusOf(err) == 0, errors.Is(classified, store.ErrUnreachable), errors.Is(classified, store.ErrThrottled),
+			errors.Is(classified, store.ErrForbidden), errors.Is(classified, store.ErrUnsupported):
 			return classified
 		}
 	}

@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/health"
+)
+
+// refuse finds what is not done although the specification wants it.
+func (p *Plan) refuse(o *Observed, in desired.Input) {
+	e := o.Etcd
+	p.adopt(o)
+	no := func(reason string, args ...any) { p.Refused = append(p.Refused, fmt.Sprintf(reason, args...)) }
+	if o.TokenTaken {
+		no("%s", tokenTaken(e))
+	}
+	for _, s := range e.Secrets() {
+		if s.Namespace != "" && s.Namespace != e.Namespace {
+			no("%s names the namespace %s, from which pods cannot have Secrets: copy %s into %s", s.Field, s.Namespace, s.Name, e.Namespace)
+		}
+	}
+	if i := immutabilityOf(in.Etcd); i != nil && i.RetentionPeriod != nil {
+		if c := health.Coverage(in.Etcd, i.RetentionPeriod.Duration); !c.Holds() {
+			no("spec.backup.store.immutability.retentionPeriod is too short for spec.backup.fullSnapshotSchedule %q: %s; lengthen the period, or take fulls more often", *in.Etcd.Spec.Backup.FullSnapshotSchedule, c)
+		}
+	}
+	if (p.Size.PeerTLS || p.Size.PeerCertificates) && in.Etcd.Spec.Etcd.PeerUrlTLS == nil {
+		no("members use TLS between each other, and which Secrets they do that with is not known any more: name them in spec.etcd.peerUrlTls until all members have changed")
+	}
+}
+
+// tokenTaken is why nothing is done about an Etcd whatever its specification says.
+func tokenTaken(e *druidv1alpha1.Etcd) string {
+	return fmt.Sprintf("the Secret %s is somebody else's, and the sidecars' token cannot be anywhere else: delete it, or name the Etcd differently", e.TokenSecretName())
+}
+
+// sustain has a cluster that runs keep what it needs while its specification is refused, as one that is only tended does: what somebody
+// deleted is made again, and the PodDisruptionBudget follows the health of the members that there are. The pods' template and
+// configuration stay as they are; without them nothing is made, as what they said is not known any more.
+func (p *Plan) sustain(o *Observed, size size, in desired.Input, now time.Time) error {
+	if o.TokenTaken || o.foreign() || o.incomplete() || o.replicas() == 0 {
+		return nil
+	}
+	p.sustained, p.healthy, p.Size = true, p.allReady(o, now), size.keep("the specification is refused")
+	in.Members, in.Replicas, in.Closed = p.Size.Members, p.Size.Replicas, false
+	in.PeerTLS, in.PeerCertificates = false, false // of which only the pods and their configuration know
+	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
+	set, err := desired.Objects(in)
+	if err != nil {
+		return err
+	}
+	p.pick(o, size, set, true)
+	return nil
+}
