@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ import (
 )
 
 // soak has operators die at every place, also wherever they write a status, of which there are as many as of all other steps. Without
-// it they do at each second one, and at a few writes of a status.
+// it they do at each second one, by chance the even or the odd ones, and at a few writes of a status.
 var soak = flag.Bool("soak", false, "let operators die at each step of every stage, as make soak does")
 
 // patience is for a stage in all namespaces at once, on a machine that has other work: a cluster that does
@@ -149,7 +150,10 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 	r.gather(t, members, pilot)
 	faults, ofStatus := make([][]fault, len(stages)), make([][]fault, len(stages))
 	ends := make([]string, len(stages))
-	most := 0
+	most, first := 0, rand.IntN(2)
+	if !*soak {
+		t.Logf("operators die at each second place, the first of which is place %d", first+1)
+	}
 	for i, g := range stages {
 		began := time.Now()
 		taken, end := r.explore(t, pilot, g)
@@ -166,7 +170,7 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 			}
 		}
 		if !*soak {
-			faults[i] = spread(faults[i], (len(faults[i])+1)/2)
+			faults[i] = eachSecond(faults[i], first)
 		}
 		if most = max(most, len(faults[i])+statusFaults); *soak {
 			most = max(most, len(faults[i])+len(ofStatus[i]))
@@ -193,6 +197,14 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 
 // statusFaults are around so many writes of a status at least, in every stage that has as many.
 const statusFaults = 2
+
+// eachSecond takes every other fault, beginning with the first or the second.
+func eachSecond(from []fault, first int) (some []fault) {
+	for i := first; i < len(from); i += 2 {
+		some = append(some, from[i])
+	}
+	return some
+}
 
 // spread takes n of the faults, as far apart as can be.
 func spread(from []fault, n int) (some []fault) {
