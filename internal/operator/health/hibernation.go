@@ -192,7 +192,11 @@ func (v view) unreleased(h *druidv1alpha1.HibernationStatus) (f finding, applies
 	default:
 		why = fmt.Sprintf("no run has since %s: kubectl get cronjobs,jobs says whether they run, and their logs why it stays", at(full))
 	}
-	return fails(druidv1alpha1.ReasonHoldNotReleased, "%s still, although %s is newer, and cannot be collected: %s; a run releases it within an hour of when that is mended, or do it by %s", whatIsHeld(h), h.NewFull, why, byHand), true
+	mended := "a run releases it within an hour of when that is mended, or do it by " + byHand
+	if !finalIsHeld(h) {
+		mended = "a run releases what is held here within an hour of when that is mended; what is in a former store is released by hand alone: " + byHand
+	}
+	return fails(druidv1alpha1.ReasonHoldNotReleased, "%s still, although %s is newer, and cannot be collected: %s; %s", whatIsHeld(h), h.NewFull, why, mended), true
 }
 
 // lastFailure is that of the task, if its last run failed or none can run; nil: not as far as is known.
@@ -204,10 +208,14 @@ func (v view) lastFailure() *druidv1alpha1.LastError {
 	return &t.Status.LastErrors[len(t.Status.LastErrors)-1]
 }
 
+func finalIsHeld(h *druidv1alpha1.HibernationStatus) bool {
+	return h.FinalSnapshot != nil && h.FinalSnapshot.Held
+}
+
 // whatIsHeld is that, for the beginning of a message.
 func whatIsHeld(h *druidv1alpha1.HibernationStatus) string {
-	if f := h.FinalSnapshot; f != nil && f.Held {
-		return f.Name + " is held"
+	if finalIsHeld(h) {
+		return h.FinalSnapshot.Name + " is held"
 	}
 	return "what runs of the extension held, here or in a former store, is held"
 }

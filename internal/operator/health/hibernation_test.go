@@ -427,6 +427,7 @@ func TestAHoldThatNobodyReleasesIsTold(t *testing.T) {
 		"no run has come":                               {[]func(*Observation){awake(4 * time.Hour)}, "no run has since 2025-05-31T23:00:00Z: kubectl get"},
 		"the full came late":                            {[]func(*Observation){awake(4 * time.Hour), late}, ""},
 		"holds of before, without a final":              {[]func(*Observation){left, failed(time.Minute)}, "what runs of the extension held, here or in a former store, is held still"},
+		"no run goes to a former store":                 {[]func(*Observation){left, failed(time.Minute)}, "what is in a former store is released by hand alone: etcdbrctl"},
 		"nothing is held":                               {[]func(*Observation){notHeld, failed(time.Minute)}, ""},
 		"it is to sleep again":                          {[]func(*Observation){asleep, failed(time.Minute)}, ""},
 		"another Etcd's":                                {[]func(*Observation){another, failed(time.Minute)}, ""},
