@@ -29,9 +29,9 @@ func (g golang) doing() string {
 // fetch builds without the caller's GOFLAGS and workspace, which must not change the result.
 func (g golang) fetch(dir string, r *runner) error {
 	env := []string{"GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0"}
-	flags := []string{"-v", "-trimpath", "-ldflags=-s -w"}
+	flags := []string{"-v", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w"}
 	for _, v := range g.variables {
-		flags[2] += " -X " + v
+		flags[len(flags)-1] += " -X " + v
 	}
 	if g.install != "" {
 		return golangCommand(r, append(env, "GOBIN="+dir), append(append([]string{"install"}, flags...), g.install))
