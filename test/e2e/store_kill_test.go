@@ -8,10 +8,6 @@ import (
 	"druid.internal/druid/test/sites"
 )
 
-// killsElsewhere is how often the snapshotter is killed on each store but MinIO, where the long
-// form of the property is.
-const killsElsewhere = 20
-
 // momentsOf are where the snapshotter is killed on a store. The full is so large that it is sent
 // in parts, which every protocol does in its own way; those of Google do not name the object.
 func momentsOf(name string) []moment {
@@ -33,12 +29,13 @@ func momentsOf(name string) []moment {
 }
 
 // TestWhateverIsUploadedComesBackAfterAnyKillOnEveryStore is the property of MinIO in a shorter
-// form: it is the requests that differ.
+// form: it is the requests that differ. Each store has one kill at every other moment, with -soak at all.
 func TestWhateverIsUploadedComesBackAfterAnyKillOnEveryStore(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, s sites.Site) {
 		kind, _ := locked(s)
 		w, a := hunted(t, s, kind, 121)
 		w.writeLarge(121)
-		killAndRestore(t, w, a, rand.New(rand.NewSource(121)), momentsOf(s.Name()), killsElsewhere)
+		moments := everyOther(t, momentsOf(s.Name()))
+		killAndRestore(t, w, a, rand.New(rand.NewSource(121)), moments, len(moments))
 	}, "MinIO", "Local")
 }
