@@ -119,8 +119,10 @@ func report(s *druidv1alpha1.EtcdStatus, e *druidv1alpha1.Etcd, p Plan, out outc
 	}
 	last := s.LastOperation
 	again := last != nil && last.Type == op.Type && last.State == op.State && last.Description == op.Description
-	// The end of another operation is told anew, even if it ended like the one before.
-	if again && (e.Status.ObservedGeneration == nil || *e.Status.ObservedGeneration == e.Generation) && e.ReconcileRequested() == "" {
+	// The good end of another operation is told anew, even if it ended like the one before. What has not ended well is tried again at
+	// each look, and told when that changes.
+	another := e.Status.ObservedGeneration != nil && *e.Status.ObservedGeneration != e.Generation || e.ReconcileRequested() != ""
+	if again && (op.State != druidv1alpha1.LastOperationSucceeded || !another) {
 		return
 	}
 	// That everything is as it was, or was put back, is no operation.

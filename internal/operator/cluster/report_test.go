@@ -69,6 +69,31 @@ func TestTheOperationThatIsTold(t *testing.T) {
 	}
 }
 
+// Whoever tries again at each look says once what hinders it: an operation of each look would be an event and a write of the status every time.
+func TestWhatDoesNotEndWellIsToldOnce(t *testing.T) {
+	newer := func(e *druidv1alpha1.Etcd) { e.Generation = 2 }
+	asked := func(e *druidv1alpha1.Etcd) {
+		e.Annotations = map[string]string{druidv1alpha1.AnnotationOperation: druidv1alpha1.OperationReconcile}
+	}
+	for phrase, c := range map[string]struct {
+		plan Plan
+		out  outcome
+	}{
+		"refused": {Plan{Mode: ModeApply, Refused: []string{"no"}}, outcome{}},
+		"failed":  {Plan{Mode: ModeApply, Size: rollout.ScaleStep{Done: true}}, outcome{failures: []failure{{"ERR_SYNC_CONFIGMAP", errors.New("no room")}}}},
+		"waiting": {Plan{Mode: ModeApply, Size: rollout.ScaleStep{Reason: "from 1 member to 3", Waits: "healthy members"}}, outcome{}},
+	} {
+		for why, change := range map[string]func(*druidv1alpha1.Etcd){"a newer specification": newer, "somebody asks": asked} {
+			o := running(t, 1)
+			change(o.Etcd)
+			o.Etcd.Status = statusOf(o, c.plan, c.out, "first", testNow)
+			if s := statusOf(o, c.plan, c.out, "second", testNow.Add(time.Minute)); s.LastOperation.RunID != "first" || s.LastOperation.State == druidv1alpha1.LastOperationSucceeded {
+				t.Errorf("%s, %s: the next look tells %+v", phrase, why, s.LastOperation)
+			}
+		}
+	}
+}
+
 func TestErrorsThatAreOverAreNotToldWhileAChangeWaits(t *testing.T) {
 	was := []druidv1alpha1.LastError{{Code: codeRefused, Description: "no", ObservedAt: ago(time.Hour)}, {Code: "ERR_REMOUNT_CONFIGMAP", Description: "cannot", ObservedAt: ago(time.Hour)}}
 	for phrase, c := range map[string]struct {
