@@ -223,3 +223,71 @@ func TestOfTwoEtcdsOnOnePrefixTheSecondSaysWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// An edit that is refused asks for larger volumes as well, of a class that cannot grow any: nothing of it is done, and the cluster
+// keeps what it needs.
+func TestARunningClusterIsKeptWhileItsSpecificationIsRefused(t *testing.T) {
+	t.Parallel()
+	s, l, w := newShop(t)
+	s.class(t, "fixed", false)
+	p := s.operate(t, "operator", automatic)
+	s.apply(t, l.etcdIn("shop", "fixed", 3))
+	p.await(t, s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", ""))
+	p.await(t, s.operation("shop", "main", "Create Succeeded"))
+	uid := func(kind, name string) string {
+		o, err := s.get(t.Context(), kind, "shop", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(o.GetUID())
+	}
+	set := uid("StatefulSet", "main")
+
+	const short = "spec.backup.store.immutability.retentionPeriod is too short"
+	s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
+		spec("2Gi", "storageCapacity")(o)
+		spec(map[string]any{"retentionType": "object", "retentionPeriod": "1h"}, "backup", "store", "immutability")(o)
+	})
+	p.await(t, s.fails("shop", "main", "ERR_REFUSED", short))
+	lost := map[string]string{"Service": "main-client", "PodDisruptionBudget": "main", "RoleBinding": "druid.gardener.cloud:etcd:main", "EtcdMember": "main-1"}
+	for kind, name := range lost {
+		was := uid(kind, name)
+		s.delete(t, kind, "shop", name)
+		p.await(t, func(ctx context.Context) error {
+			o, err := s.get(ctx, kind, "shop", name)
+			if err == nil && string(o.GetUID()) == was {
+				err = fmt.Errorf("%s %s still goes", kind, name)
+			}
+			return err
+		})
+	}
+	p.await(t, func(context.Context) error { // it reads at each look, and changes and tells nothing
+		since := time.Now()
+		s.looked(t, p)
+		writes := slices.DeleteFunc(s.asked(t, "shop", since), func(request string) bool {
+			return strings.HasPrefix(request, "druid get ") || strings.HasPrefix(request, "druid list ")
+		})
+		if len(writes) > 0 {
+			return fmt.Errorf("it still writes: %q", writes)
+		}
+		return nil
+	})
+	if now := uid("StatefulSet", "main"); now != set {
+		t.Error("the StatefulSet is another one")
+	}
+	if err := s.fails("shop", "main", "ERR_REFUSED", short)(t.Context()); err != nil {
+		t.Errorf("once it is kept: %v", err)
+	}
+
+	s.change(t, "Etcd", "shop", "main", spec(nil, "backup", "store", "immutability"))
+	p.await(t, func(ctx context.Context) error {
+		o, err := s.get(ctx, "StatefulSet", "shop", "main")
+		if err == nil && string(o.GetUID()) == set {
+			err = errors.New("the volumes do not grow once nothing is refused")
+		}
+		return err
+	})
+	for _, text := range w.wrongs() {
+		t.Error(text)
+	}
+}
