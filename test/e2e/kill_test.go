@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand"
-	randv2 "math/rand/v2"
 	"os"
 	"sort"
 	"strings"
@@ -63,20 +62,6 @@ func hunted(t *testing.T, s sites.Site, k sites.Kind, seed int64) (*world, *assa
 	w := newWorld(t, seed, 150)
 	w.place = inSite(t, s, a.Endpoint, fleet.Bucket(t, s, k), sites.Owner)
 	return w, a
-}
-
-// everyOther takes half of what a test would try, beginning with the first or the second as chance has it. With -soak all are tried.
-func everyOther[T any](t *testing.T, all []T) (some []T) {
-	t.Helper()
-	if *soak {
-		return all
-	}
-	first := randv2.IntN(2)
-	t.Logf("of %d cases every other is tried, from number %d on", len(all), first+1)
-	for i := first; i < len(all); i += 2 {
-		some = append(some, all[i])
-	}
-	return some
 }
 
 func killAndRestore(t *testing.T, w *world, a *assassin, r *rand.Rand, moments []moment, kills int) {

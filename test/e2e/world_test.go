@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,6 +88,20 @@ func newBucket(t *testing.T, m *stores.MinIO, protection stores.Protection) stri
 }
 
 var buckets atomic.Int64
+
+// everyOther takes half of what a test would try, beginning with the first or the second as chance has it. With -soak all are tried.
+func everyOther[T any](t *testing.T, all []T) (some []T) {
+	t.Helper()
+	if *soak {
+		return all
+	}
+	first := rand.IntN(2)
+	t.Logf("of %d cases every other is tried, from number %d on", len(all), first+1)
+	for i := first; i < len(all); i += 2 {
+		some = append(some, all[i])
+	}
+	return some
+}
 
 // world is a real etcd, the record of what it did, and where its backup lies.
 type world struct {

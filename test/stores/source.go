@@ -26,7 +26,8 @@ func (g golang) doing() string {
 	return "building; the first time this downloads modules and takes a while"
 }
 
-// fetch builds without the caller's GOFLAGS and workspace, which must not change the result.
+// fetch builds without the caller's GOFLAGS and workspace, which must not change the result. What changes how packages are compiled
+// is as in the Makefile.
 func (g golang) fetch(dir string, r *runner) error {
 	env := []string{"GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0"}
 	flags := []string{"-v", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w"}
