@@ -129,7 +129,7 @@ type LastOperation struct {
 	// Identifies the run in the operator's log.
 	// +required
 	RunID string `json:"runID"`
-	// When this was written.
+	// When this was written. What fails, waits or goes on in the same way at later looks is not written again.
 	// +required
 	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
 }
