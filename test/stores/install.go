@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Install gets the server unless it is there already, and says on w what it does while it does
@@ -20,6 +22,28 @@ func Install(ctx context.Context, pin Pin, w io.Writer) error {
 		return fmt.Errorf("install %s %s: %w", pin.Name, pin.Version, err)
 	}
 	return nil
+}
+
+// InstallAll gets the servers. What is built takes all processors, so one is built after the other; what is
+// downloaded comes meanwhile. The first failure ends both.
+func InstallAll(ctx context.Context, pins []Pin, w io.Writer) error {
+	lanes := map[bool][]Pin{}
+	for _, pin := range pins {
+		_, built := pin.from.(golang)
+		lanes[built] = append(lanes[built], pin)
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	for _, lane := range lanes {
+		both.Go(func() error {
+			for _, pin := range lane {
+				if err := Install(ctx, pin, w); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return both.Wait()
 }
 
 func install(ctx context.Context, pin Pin, w io.Writer) error {

@@ -53,6 +53,29 @@ func TestTwoInstallsAtOnceFetchOnce(t *testing.T) {
 	}
 }
 
+func TestWhatIsDownloadedComesWhileOthersAreBuiltAndAFailureEndsBoth(t *testing.T) {
+	t.Setenv("DRUID_TEST_CACHE", t.TempDir())
+	downloads := make(chan struct{})
+	slow := fakePin(func(_ string, r *runner) error {
+		close(downloads)
+		<-r.ctx.Done()
+		return r.ctx.Err()
+	})
+	never := Pin{Name: "never", Version: "v1", from: fake{func(string, *runner) error {
+		t.Error("it was begun after a failure")
+		return nil
+	}}}
+	building := make(chan struct{})
+	built := Pin{Name: "built", Version: "v1", from: golang{name: "built", build: "no-such-directory"}}
+	result := make(chan error, 1)
+	go func() { result <- InstallAll(t.Context(), []Pin{slow, built, never}, onWrite("built v1", building)) }()
+	<-downloads
+	<-building
+	if err := <-result; err == nil || !strings.Contains(err.Error(), "install built v1: ") {
+		t.Errorf("error %v, want that of what is built", err)
+	}
+}
+
 func TestAnInstallThatFailsLeavesNothingThatLooksInstalled(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("DRUID_TEST_CACHE", cache)
@@ -129,15 +152,3 @@ func onWrite(text string, seen chan struct{}) io.Writer {
 type writer func([]byte)
 
 func (w writer) Write(b []byte) (int, error) { w(b); return len(b), nil }
-
-func TestThePinsOfKubernetesAreWhatIsBuilt(t *testing.T) {
-	for file, want := range map[string]string{"go.mod": KubernetesVersion, "older.mod": Kubernetes134Version} {
-		text, err := os.ReadFile(filepath.Join("..", "cmd", "kubernetes", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(text), "\tk8s.io/kubernetes "+want+"\n") {
-			t.Errorf("%s does not require Kubernetes %s, which pin.go names", file, want)
-		}
-	}
-}

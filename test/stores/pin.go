@@ -15,7 +15,7 @@ const (
 	CephVersion          = "16.2" // the distribution's, see [debian]
 	EtcdVersion          = "v3.6.16"
 	Etcd35Version        = "v3.5.21" // as in cmd/etcd35/go.mod and cmd/etcdutl35/go.mod
-	FakeGCSVersion       = "v1.56.1"
+	FakeGCSVersion       = "v1.56.1" // as in cmd/fakegcs/go.mod
 	KubernetesVersion    = "v1.36.3" // the newest there is; as in cmd/kubernetes/go.mod
 	Kubernetes134Version = "v1.34.4" // as in cmd/kubernetes/older.mod
 	MinIOVersion         = "v0.0.0-20260212201848-7aac2a2c5b7c"
@@ -94,7 +94,7 @@ func Pins() []Pin {
 			Name:    "fake-gcs-server",
 			Version: FakeGCSVersion,
 			About:   "the JSON API of Google Cloud Storage; gcsworm adds the locks it lacks",
-			from:    golang{name: "fake-gcs-server", install: "github.com/fsouza/fake-gcs-server@" + FakeGCSVersion},
+			from:    golang{name: "fake-gcs-server", build: "cmd/fakegcs", program: "github.com/fsouza/fake-gcs-server"},
 		},
 		{
 			Name:    "kubernetes",

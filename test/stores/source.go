@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,13 +10,14 @@ import (
 	"strings"
 )
 
-// golang servers are built by the go command: either a published program, or one directory of
-// this module (which may be a module of its own).
+// golang servers are built by the go command: either a published program as it is published, or by one
+// directory of this module (which may be a module of its own).
 type golang struct {
 	name    string // of the program
 	install string // MODULE@VERSION, or
 	build   string // a directory below this module's
 
+	program      string   // the package that is built there; empty: the directory's own
 	requirements string   // the file beside go.mod that is used instead; empty: go.mod
 	variables    []string // package.name=value, set by the linker
 	links        []string // further names of the program, for those that go by their name
@@ -30,7 +32,7 @@ func (g golang) doing() string {
 // is as in the Makefile.
 func (g golang) fetch(dir string, r *runner) error {
 	env := []string{"GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0"}
-	flags := []string{"-v", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w"}
+	flags := []string{"-v", "-trimpath", "-tags=disable_grpc_modules", "-gcflags=all=-dwarf=false", "-ldflags=-s -w"}
 	for _, v := range g.variables {
 		flags[len(flags)-1] += " -X " + v
 	}
@@ -45,7 +47,8 @@ func (g golang) fetch(dir string, r *runner) error {
 	if g.requirements != "" {
 		flags = append(flags, "-modfile="+g.requirements)
 	}
-	if err := golangCommand(r, env, append(append([]string{"build", "-C", from}, flags...), "-o", g.path(dir), ".")); err != nil {
+	program := cmp.Or(g.program, ".")
+	if err := golangCommand(r, env, append(append([]string{"build", "-C", from}, flags...), "-o", g.path(dir), program)); err != nil {
 		return err
 	}
 	for _, link := range g.links {

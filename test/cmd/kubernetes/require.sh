@@ -8,18 +8,35 @@
 #
 # CoreDNS has to be one that wants no newer Kubernetes libraries and etcd than these, or the
 # version of etcd rises with it. The versions are repeated in stores/pin.go; a test compares.
+#
+# If the tests use libraries of the same minor version, all that both need is built in the versions of
+# the tests, newer patches of those libraries included: a third of Kubernetes is compiled by then. The
+# same test says when they differ. Where Kubernetes or CoreDNS want something newer, raise it in the
+# modules of the tests and of the product first (go get MODULE@VERSION).
 set -euo pipefail
 cd "$(dirname "$0")"
 [ $# = 4 ] || { sed -n '2,/^set/{s/^# \{0,1\}//;/^set/!p}' "$0" >&2; exit 2; }
 file=$1 kubernetes=$2 coredns=$3 etcd=$4
+export GOFLAGS=-mod=mod
 
-theirs=$(cd "$(mktemp -d)" && GOFLAGS=-mod=mod go mod download -json "k8s.io/kubernetes@$kubernetes" | sed -n 's/^.*"GoMod": "\(.*\)".*$/\1/p')
+libraries=v0.${kubernetes#v1.}
+shared=
+tests=$(cd ../.. && go list -m -f '{{.Version}}' k8s.io/client-go)
+if [ "${tests%.*}" = "${libraries%.*}" ]; then
+	libraries=$tests
+	shared=$(cd ../.. && go list -m -f '{{if and .Version (not .Replace)}}{{.Path}} {{.Version}}{{end}}' all | grep -v '^k8s.io/kubernetes ')
+fi
+
+theirs=$(cd "$(mktemp -d)" && go mod download -json "k8s.io/kubernetes@$kubernetes" | sed -n 's/^.*"GoMod": "\(.*\)".*$/\1/p')
 {
 	printf 'module druid.internal/druid/test/cmd/kubernetes\n\ngo 1.26.0\n\n'
 	printf 'require (\n\tgithub.com/coredns/coredns %s\n\tgo.etcd.io/etcd/server/v3 %s\n\tk8s.io/kubernetes %s\n)\n\n' "$coredns" "$etcd" "$kubernetes"
+	if [ -n "$shared" ]; then
+		printf 'require (\n%s\n)\n\n' "$(sed 's/^/\t/; s/$/ \/\/ indirect/' <<<"$shared")"
+	fi
 	printf 'replace (\n'
-	grep -oE '^\s*k8s.io/[a-z-]+ => \./staging' "$theirs" | awk -v v="v0.${kubernetes#v1.}" '{print "\t" $1 " => " $1 " " v}' | sort -u
+	grep -oE '^\s*k8s.io/[a-z-]+ => \./staging' "$theirs" | awk -v v="$libraries" '{print "\t" $1 " => " $1 " " v}' | sort -u
 	printf ')\n'
 } >"$file"
 rm -f "${file%.mod}.sum"
-GOFLAGS=-mod=mod go mod tidy -modfile="$file"
+go mod tidy -modfile="$file"

@@ -59,12 +59,7 @@ func install(ctx context.Context, names []string) error {
 			pins = append(pins, pin)
 		}
 	}
-	for _, pin := range pins {
-		if err := stores.Install(ctx, pin, os.Stderr); err != nil {
-			return err
-		}
-	}
-	return nil
+	return stores.InstallAll(ctx, pins, os.Stderr)
 }
 
 func list() error {
