@@ -92,22 +92,19 @@ test: build servers ## everything that must pass, on real servers
 	$(call say,tests of the product (no servers needed))
 	$(GO) test -vet=off -p 4 ./... # they wait more than they compute; make check vets them
 	$(call say,tests against real servers (etcd and object stores))
-	cd test && $(GO) test -vet=off -p 2 -timeout 75m $$($(GO) list ./... | grep -v '/journeys$$') # those are what make e2e runs
+	cd test && $(GO) test -vet=off -p 2 -parallel 3 -timeout 75m $$($(GO) list ./... | grep -v '/journeys$$') # those are what make e2e runs
 	cd test && $(GO) test -count 1 ./chart # templates are outside of the module, so their changes are not seen otherwise
 
 .PHONY: check
-check: $(GOLANGCI) ## formatting, vet, lint, import directions, tidy modules
+check: $(GOLANGCI) ## formatting, lint with go vet's analyses, import directions, tidy modules
 	$(call say,formatting)
 	@out=$$(gofmt -l api cmd config hack internal test); test -z "$$out" || { echo "run gofmt -w on:"; echo "$$out"; exit 1; }
-	$(call say,go vet)
-	$(GO) vet ./...
-	cd test && $(GO) vet ./...
 	$(call say,go.mod is tidy)
 	$(GO) mod tidy -diff
 	cd test && $(GO) mod tidy -diff
 	$(call say,tests that the documentation promises)
 	hack/known-failures.sh
-	$(call say,lint and import directions)
+	$(call say,lint and import directions (all is compiled for it, which takes minutes the first time))
 	$(GOLANGCI) run --timeout 20m ./...
 	cd test && $(GOLANGCI) run --timeout 20m --config ../.golangci.yml ./...
 
@@ -131,7 +128,7 @@ E2E_KUBECONFIG = $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
 .PHONY: e2e
 e2e: $(if $(FOCUS)$(E2E_KUBECONFIG),,demo-data demo) build journey-servers ## whole journeys on real parts; FOCUS=rollout goes that one alone, FOCUS=? lists them (root)
 	$(call say,journeys of the operator)
-	cd test && $(GO) test -count 1 -timeout 40m -v ./journeys -focus '$(FOCUS)' -kubeconfig '$(abspath $(E2E_KUBECONFIG))' -host '$(HOST)' -image '$(if $(E2E_KUBECONFIG),$(IMAGE))' -next-image '$(NEXT_IMAGE)'
+	cd test && $(GO) test -count 1 -parallel 3 -timeout 40m -v ./journeys -focus '$(FOCUS)' -kubeconfig '$(abspath $(E2E_KUBECONFIG))' -host '$(HOST)' -image '$(if $(E2E_KUBECONFIG),$(IMAGE))' -next-image '$(NEXT_IMAGE)'
 
 .PHONY: bench
 bench: build servers ## measure speed and memory, write docs/performance.md and its plot
