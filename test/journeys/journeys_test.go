@@ -34,7 +34,7 @@ type journey struct {
 	demonstrated bool
 	// alone: it does something to the operator, or measures what a busy machine makes longer. It goes after those that share the cluster.
 	alone bool
-	do           func(*testing.T, *site)
+	do    func(*testing.T, *site)
 }
 
 // all are the journeys in their order.

@@ -56,7 +56,9 @@ func requirements(t *testing.T, file string) map[string]string {
 	}
 	var mod struct {
 		Require []struct{ Path, Version string }
-		Replace []struct{ Old, New struct{ Path, Version string } }
+		Replace []struct {
+			Old, New struct{ Path, Version string }
+		}
 	}
 	if err := json.Unmarshal(out, &mod); err != nil {
 		t.Fatalf("read %s: %v", file, err)
