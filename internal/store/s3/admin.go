@@ -262,17 +262,22 @@ func (a *Admin) setVersioning(ctx context.Context, status types.BucketVersioning
 // keepVersions switches versions on, which is only ever done for locks. Those are asked for before: a server that will never allow
 // them says so, and nothing was changed. Most want versions first, each in its own words, and are asked again after that.
 func (a *Admin) keepVersions(ctx context.Context) error {
-	if err := a.askForLocks(ctx); err != nil {
-		classified := a.s.classify(ctx, err)
+	asked := a.askForLocks(ctx)
+	if asked != nil {
+		classified := a.s.classify(ctx, asked)
 		switch {
-		case onlyNew(err):
-			return noLocks(err)
-		case statusOf(err) == 0, errors.Is(classified, store.ErrUnreachable), errors.Is(classified, store.ErrThrottled),
+		case onlyNew(asked):
+			return noLocks(asked)
+		case statusOf(asked) == 0, errors.Is(classified, store.ErrUnreachable), errors.Is(classified, store.ErrThrottled),
 			errors.Is(classified, store.ErrForbidden), errors.Is(classified, store.ErrUnsupported):
 			return classified
 		}
 	}
-	return a.setVersioning(ctx, types.BucketVersioningStatusEnabled)
+	err := a.setVersioning(ctx, types.BucketVersioningStatusEnabled)
+	if err != nil && asked == nil {
+		err = fmt.Errorf("object lock is on now, which cannot be taken back, and versions are not: %w", err)
+	}
+	return err
 }
 
 // allowLocks switches object lock on for a bucket that keeps versions.

@@ -29,6 +29,7 @@ type service struct {
 	lock       string // the configuration; empty: none
 	called     string // the name that it gives itself
 	onlyNew    bool   // it has locks for new buckets alone, as MinIO says of itself
+	eager      bool   // it allows locks before versions are kept
 	policy     string
 	lifecycle  string
 	retention  map[string]string // of each key's only version
@@ -119,7 +120,7 @@ func (f *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, "<Error><Code>InvalidBucketState</Code><Message>Object Lock configuration cannot be enabled on existing buckets</Message></Error>")
 			return
 		}
-		if r.Method == http.MethodPut && !strings.Contains(f.versioning, "Enabled") {
+		if r.Method == http.MethodPut && !strings.Contains(f.versioning, "Enabled") && !f.eager {
 			no(http.StatusConflict, "InvalidBucketState")
 			return
 		}
@@ -274,6 +275,19 @@ func TestLocksAreAskedForWhateverTheServerIsCalled(t *testing.T) {
 		if versions := slices.Contains(c.f.puts, "versioning="); c.refused != "" && versions {
 			t.Errorf("%s: refused, it was asked for versions: %q", phrase, c.f.puts)
 		}
+	}
+}
+
+func TestLocksThatWereAllowedWithoutVersionsAreTold(t *testing.T) {
+	f := &service{exists: true, eager: true, refuse: func(r *http.Request) (int, string) {
+		if r.Method == http.MethodPut && r.URL.Query().Has("versioning") {
+			return http.StatusForbidden, "AccessDenied"
+		}
+		return 0, ""
+	}}
+	_, err := do(t, administer(t, f), immutability.BucketStep{Do: immutability.BucketVersions})
+	if !errors.Is(err, store.ErrForbidden) || !strings.Contains(err.Error(), "object lock is on now, which cannot be taken back, and versions are not") {
+		t.Errorf("%v", err)
 	}
 }
 
