@@ -22,7 +22,7 @@ type describer struct {
 }
 
 // description is how a description prints itself, the one way to read it.
-var description = regexp.MustCompile(`^Desc\{fqName: "(.*)", help: "(.*)", constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`)
+var description = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "([^"]*)", unit: "[^"]*", constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
 
 func (d *describer) Register(c prometheus.Collector) error {
 	d.MustRegister(c)
