@@ -257,56 +257,68 @@ func TestASleepingBackupOutlivesLocksOfSeconds(t *testing.T) {
 // TestASleepingBackupOfWhichEachObjectIsLockedOutlivesItsLocks is the life of a backup with retentionType object: in a bucket that locks
 // nothing by itself a sidecar's program locks each object for two minutes, and an extender keeps them when nobody writes any more. A twin in
 // another bucket, written alike, can be deleted when they are over.
+//
+// The buckets are laid out first and waited for together: a test that waits keeps another from going.
 func TestASleepingBackupOfWhichEachObjectIsLockedOutlivesItsLocks(t *testing.T) {
 	t.Parallel()
-	const lock = 2 * time.Minute // until then all must be laid out and kept locked
+	var whenOver []func()
 	for name, kinds := range map[string][]sites.Kind{
 		"MinIO": {sites.ObjectCompliance, sites.ObjectGovernance}, "Ceph": {sites.ObjectCompliance},
 	} {
 		for _, kind := range kinds {
-			t.Run(name+", "+kind.Name, func(t *testing.T) {
-				t.Parallel()
-				s := fleet.Get(t, name)
-				writer := sites.Locker
-				if name == "Ceph" {
-					writer = sites.Owner // he reads nothing there that others wrote, as which the test looks
-				}
-				w, twin := newWorld(t, 151, 40), fleet.Bucket(t, s, kind)
-				bucket := w.useBucket(s, kind, writer)
-				flags := lockEach(kind, lock)
-				last := w.backup(40, flags...)
-				written := time.Now()
-				for _, snap := range slices.Concat(w.list().all("Full"), w.list().all("Incr")) {
-					if p := snap.Protection; p == nil || p.Mode != kind.Each || p.Until.After(written.Add(lock+time.Second)) {
-						t.Errorf("%s is not shown as locked for two minutes: %+v", snap.Name, p)
-					}
-				}
-				inSite(t, s, "", twin, writer).copyFrom(w.place).succeeds("copy", flags...)
-
-				extender := inSite(t, s, "", bucket, sites.Extender)
-				if name == "Ceph" {
-					extender = inSite(t, s, "", bucket, sites.Owner) // objects are of who wrote them
-				}
-				r := extender.extends("--retention-period=10m")
-				if left := time.Until(r.Protection.Until); left < 8*time.Minute || left > 11*time.Minute || r.Protection.Mode != kind.Each || r.End != last {
-					t.Fatalf("%+v", r)
-				}
-				raw, twinRaw, full := rawOf(t, s, bucket), rawOf(t, s, twin), r.base()
-				if err := deletes(t, twinRaw, full); err == nil {
-					t.Fatal("the twin can be deleted at once, so nothing locked it")
-				}
-				eventually(t, "the twin can be deleted", nil, func() string { return full }, func() bool { return deletes(t, twinRaw, full) == nil })
-				if err := deletes(t, raw, full); err == nil {
-					t.Error("the full could be deleted")
-				}
-				dir, err := w.restore()
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.check(dir, last)
-				w.boots(dir, last)
-			})
+			whenOver = append(whenOver, outlivesEachLock(t, name, kind))
 		}
+	}
+	for _, look := range whenOver {
+		look()
+	}
+}
+
+// outlivesEachLock lays the backup and its twin out, keeps the backup locked, and returns what is to be looked at when the locks are over.
+func outlivesEachLock(t *testing.T, name string, kind sites.Kind) (whenOver func()) {
+	const lock = 2 * time.Minute // until then all must be laid out and kept locked
+	what := name + ", " + kind.Name
+	t.Log(what)
+	s := fleet.Get(t, name)
+	writer := sites.Locker
+	if name == "Ceph" {
+		writer = sites.Owner // he reads nothing there that others wrote, as which the test looks
+	}
+	w, twin := newWorld(t, 151, 40), fleet.Bucket(t, s, kind)
+	bucket := w.useBucket(s, kind, writer)
+	flags := lockEach(kind, lock)
+	last := w.backup(40, flags...)
+	written := time.Now()
+	for _, snap := range slices.Concat(w.list().all("Full"), w.list().all("Incr")) {
+		if p := snap.Protection; p == nil || p.Mode != kind.Each || p.Until.After(written.Add(lock+time.Second)) {
+			t.Errorf("%s is not shown as locked for two minutes: %+v", snap.Name, p)
+		}
+	}
+	inSite(t, s, "", twin, writer).copyFrom(w.place).succeeds("copy", flags...)
+
+	extender := inSite(t, s, "", bucket, sites.Extender)
+	if name == "Ceph" {
+		extender = inSite(t, s, "", bucket, sites.Owner) // objects are of who wrote them
+	}
+	r := extender.extends("--retention-period=10m")
+	if left := time.Until(r.Protection.Until); left < 8*time.Minute || left > 11*time.Minute || r.Protection.Mode != kind.Each || r.End != last {
+		t.Fatalf("%+v", r)
+	}
+	raw, twinRaw, full := rawOf(t, s, bucket), rawOf(t, s, twin), r.base()
+	if err := deletes(t, twinRaw, full); err == nil {
+		t.Fatal("the twin can be deleted at once, so nothing locked it")
+	}
+	return func() {
+		eventually(t, "the twin can be deleted", nil, func() string { return full }, func() bool { return deletes(t, twinRaw, full) == nil })
+		if err := deletes(t, raw, full); err == nil {
+			t.Errorf("%s: the full could be deleted", what)
+		}
+		dir, err := w.restore()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		w.check(dir, last)
+		w.boots(dir, last)
 	}
 }
 
