@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// The pauses between two looks at a fact: a sixteenth of the time waited so far, within these bounds. What comes at once is seen at
-// once, and what takes long is not made longer by looks that take the machine's time.
+// The pauses between two looks at a fact: a sixteenth of the time waited so far, within these bounds, and as long as the look before
+// took. What comes at once is seen at once, and what takes long is not made longer by looks that take the machine's time.
 const (
 	pauseAtLeast = 20 * time.Millisecond
-	pauseAtMost  = 250 * time.Millisecond
+	pauseAtMost  = 500 * time.Millisecond
 	pausePart    = 16
 )
 
@@ -19,7 +19,9 @@ func Poll(ctx context.Context, stop <-chan struct{}, fact func(context.Context) 
 	began := time.Now()
 	var last error
 	for {
+		asked := time.Now()
 		err := fact(ctx)
+		took := time.Since(asked)
 		if err == nil {
 			return nil
 		}
@@ -31,7 +33,7 @@ func Poll(ctx context.Context, stop <-chan struct{}, fact func(context.Context) 
 			return last
 		case <-ctx.Done():
 			return last
-		case <-time.After(min(max(time.Since(began)/pausePart, pauseAtLeast), pauseAtMost)):
+		case <-time.After(max(took, min(max(time.Since(began)/pausePart, pauseAtLeast), pauseAtMost))):
 		}
 	}
 }
