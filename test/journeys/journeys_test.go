@@ -1,8 +1,7 @@
 // Package journeys_test goes whole journeys with the operator as it is shipped: installed by its Helm
 // chart on a Kubernetes with real nodes, with backups in a real store. Each journey makes an Etcd of its
-// own in a namespace of its own and checks what a stranger would read in its status. Most go beside each
-// other; those that do something to the operator follow. At the end, what was asked of the API server is
-// compared with the rights that the chart gives.
+// own and checks what a stranger would read in its status. At the end, what was asked of the API
+// server is compared with the rights that the chart gives.
 //
 // It is what `make e2e` runs; -focus names the journeys to go, all by default. -kubeconfig takes a
 // cluster that is there already. `make test` leaves it out.
@@ -32,9 +31,7 @@ type journey struct {
 	machines bool
 	// demonstrated: make demo shows it on a cluster of ours, and make e2e has it do that first. Here it goes by its name.
 	demonstrated bool
-	// alone: it does something to the operator, or measures what a busy machine makes longer. It goes after those that share the cluster.
-	alone bool
-	do    func(*testing.T, *site)
+	do           func(*testing.T, *site)
 }
 
 // all are the journeys in their order.
@@ -47,6 +44,7 @@ var all = []journey{
 	{name: "restore", demonstrated: true, do: restore},
 	{name: "probes", machines: true, do: probes},
 	{name: "tls", do: switchTLS},
+	{name: "troubles", do: troubles},
 	{name: "full-volume", machines: true, do: fullVolume},
 	{name: "readonly-volume", machines: true, do: readOnlyVolume},
 	{name: "copy", do: copyBackups},
@@ -54,9 +52,8 @@ var all = []journey{
 	{name: "immutability", do: immutability},
 	{name: "moving-in", do: moveIn},
 	{name: "taking-over", machines: true, do: takeOver},
-	{name: "troubles", alone: true, do: troubles},
-	{name: "upgrade", alone: true, do: upgrade},
-	{name: "uninstall", alone: true, do: uninstall}, // the last: what an operator watched is known when it ended
+	{name: "upgrade", do: upgrade},
+	{name: "uninstall", do: uninstall}, // the last: what an operator watched is known when it ended
 }
 
 func TestJourneys(t *testing.T) {
@@ -65,40 +62,27 @@ func TestJourneys(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := begin(t)
-	t.Run("beside", func(t *testing.T) {
-		for _, j := range chosen {
-			if j.demonstrated && s.ours && *focus == "" {
-				t.Logf("%s is what make demo shows; FOCUS=%s goes it here", j.name, j.name)
-			} else if !j.alone {
-				t.Run(j.name, func(t *testing.T) {
-					t.Parallel()
-					j.undertake(t, s)
-				})
-			}
-		}
-	})
 	for _, j := range chosen {
-		if j.alone {
-			t.Run(j.name, func(t *testing.T) { j.undertake(t, s) })
+		if j.demonstrated && s.ours && *focus == "" {
+			t.Logf("%s is what make demo shows; FOCUS=%s goes it here", j.name, j.name)
+			continue
 		}
+		t.Run(j.name, func(t *testing.T) {
+			if j.machines && !s.ours {
+				t.Skip("it takes the machines of the cluster, which are somebody else's")
+			}
+			begun := time.Now()
+			t.Cleanup(func() {
+				if t.Failed() {
+					s.KeepBundle(t, "")
+				}
+				t.Logf("%s took %s", j.name, time.Since(begun).Round(time.Second))
+			})
+			j.do(t, s)
+		})
 	}
 	whole := len(chosen) == len(all) && !t.Failed()
 	t.Run("rights", func(t *testing.T) { s.compareRights(t, whole) })
-}
-
-func (j journey) undertake(t *testing.T, s *site) {
-	t.Helper()
-	if j.machines && !s.ours {
-		t.Skip("it takes the machines of the cluster, which are somebody else's")
-	}
-	begun := time.Now()
-	t.Cleanup(func() {
-		if t.Failed() {
-			s.KeepBundle(t, "")
-		}
-		t.Logf("%s took %s", j.name, time.Since(begun).Round(time.Second))
-	})
-	j.do(t, s)
 }
 
 // choose takes the journeys of these names, in the order in which they are known.

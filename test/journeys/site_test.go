@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,7 +35,6 @@ type site struct {
 	installed bool
 	ends      []period // in which an operator lost its rights and ended, in this order
 
-	closing sync.Mutex          // guards:
 	granted []rbacv1.PolicyRule // to the members of all Etcds there were
 	members map[string]bool     // their users
 }
