@@ -26,8 +26,8 @@ func TestWhatTakesLongIsLookedAtMoreRarely(t *testing.T) {
 		if !errors.Is(err, missing) {
 			t.Errorf("the error is %v, want the last answer", err)
 		}
-		if early < 25 || late < 3 || late > 5 {
-			t.Errorf("%d looks in the first second, want at least 25, and %d in the eleventh, want 3 to 5", early, late)
+		if early < 25 || late < 2 || late > 4 {
+			t.Errorf("%d looks in the first second, want at least 25, and %d in the eleventh, want 2 to 4", early, late)
 		}
 	})
 }
