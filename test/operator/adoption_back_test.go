@@ -14,7 +14,7 @@ import (
 // TestThePagesCommandsHaveBackupsWrittenForTheOriginal runs what handing-back.md says first. There are no pods here
 // that could be updated, so its wait ends in vain.
 func TestThePagesCommandsHaveBackupsWrittenForTheOriginal(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")

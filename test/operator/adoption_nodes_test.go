@@ -259,6 +259,7 @@ func memberIDs(ctx context.Context, s *site, c *clientv3.Client) (ids, versions 
 // Pods of the original on real nodes, with TLS between members and of clients, are replaced one after the other while clients
 // write: the members, their data and what was acknowledged stay.
 func TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite(t *testing.T) {
+	together(t, heavy)
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Nodes: 3, Sync: 5 * time.Second, Images: packed(t), Progress: t.Output()})
 	define(t, c)
 	objects, err := dynamic.NewForConfig(c.Config)

@@ -36,7 +36,7 @@ func pageCommands(t *testing.T, page, begin string) (all [][]string) {
 // TestTheOriginalsFinalizersOnSecretsGo: the operator tells which of them nobody needs, and the page's commands
 // take them away. A Secret in use is kept without them.
 func TestTheOriginalsFinalizersOnSecretsGo(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")

@@ -19,7 +19,7 @@ import (
 func asItIs(text string) string { return text }
 
 func TestAClusterOfTheOriginalIsTakenOver(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")
@@ -146,7 +146,7 @@ func withFormerLabels(text string) string {
 }
 
 func TestAStatefulSetThatCannotBeChangedIsMadeAnewAroundItsPods(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")

@@ -25,7 +25,7 @@ import (
 
 // Everything lives for seconds, and each request has the API server connect anew.
 func TestCertificatesAreRenewedWhileTheAPIServerAsks(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	renewedWhileAsked(t, func(ctx context.Context, keeper func(client.Client) *certs.Keeper, c client.Client) error {
 		return keeper(c).Start(ctx)
 	})
@@ -50,7 +50,7 @@ func (l lastWrite) Update(ctx context.Context, o client.Object, opts ...client.U
 }
 
 func TestCertificatesAreRenewedByKeepersThatDieAfterEachStep(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	deaths := 0
 	renewedWhileAsked(t, func(ctx context.Context, keeper func(client.Client) *certs.Keeper, c client.Client) error {
 		for ctx.Err() == nil {

@@ -302,7 +302,7 @@ func (s *site) has(namespace, etcd string, want []string) func(context.Context) 
 const automatic = "controllers: {etcd: {enableEtcdSpecAutoReconcile: true, etcdStatusSyncPeriod: 1s}}"
 
 func TestTheOperatorOnARealAPIServer(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")
@@ -563,7 +563,7 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 }
 
 func TestWithoutAutoReconcileTheAnnotationDecides(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")

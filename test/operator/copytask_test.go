@@ -154,7 +154,7 @@ const (
 )
 
 func TestTasksCopyBackups(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	site := newSite(t)
 	site.grant(t)
 	p := site.operate(t, "operator", copying)

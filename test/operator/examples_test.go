@@ -37,7 +37,7 @@ const examplesDir = "../../examples"
 // Every file of examples/ is applied as kubectl would, in one namespace, so that none takes away what
 // another made. The pods' specifications are then the operator's own, and say where the credentials are.
 func TestTheExamplesWorkAsTheyStand(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	const namespace = "default"

@@ -44,7 +44,7 @@ func (s *site) votes(t *testing.T, namespace, member string, id int) {
 
 // How the sidecars join is shown by test/e2e on etcds that run; what an Etcd and its operator make of it, here.
 func TestAnEtcdTellsHowItsMembersJoinAClusterOutside(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")

@@ -60,7 +60,7 @@ func (s *site) mortal(t *testing.T, settings ...string) *mortals {
 }
 
 func TestOperatorsThatDieAfterEachStepTakeAClusterOver(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")
@@ -107,7 +107,7 @@ func TestOperatorsThatDieAfterEachStepTakeAClusterOver(t *testing.T) {
 }
 
 func TestOperatorsThatDieAfterEachStepCarryATaskOut(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	site := newSite(t)
 	site.grant(t)
 	m := site.mortal(t, copying)
@@ -142,7 +142,7 @@ func TestOperatorsThatDieAfterEachStepCarryATaskOut(t *testing.T) {
 }
 
 func TestOperatorsThatDieAfterEachStepTakeOneSnapshot(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s, l, w := newShop(t)
 	m := s.mortal(t, often)
 	road := m.g.road("shop")

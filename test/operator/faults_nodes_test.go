@@ -25,6 +25,7 @@ const stallAtMost = 90 * time.Second
 // On real nodes a rollout, the way from three members to one and a deletion are made by operators that all die after
 // their first step: whatever clients were told is there, in the end on the volume alone, and no two pods are away at once.
 func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t *testing.T) {
+	together(t, heavy)
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Nodes: 3, Sync: 5 * time.Second, Images: []string{memberTar(t)}, Progress: t.Output()})
 	define(t, c)
 	objects, err := dynamic.NewForConfig(c.Config)

@@ -56,6 +56,7 @@ func replicas(n int64) func(map[string]any) { return spec(n, "replicas") }
 // namespace for each of these faults. Whatever it was about, the next one ends it as if nothing had been,
 // and on the way nothing is lost.
 func TestAnOperatorThatDiesAtAnyStepIsFollowedByOneThatGetsThere(t *testing.T) {
+	together(t, heavy)
 	follow(t, "grows", 0, []stage{
 		{name: "create", makes: 1, steps: []string{"POST statefulsets/main", "POST secrets/main-sidecar-token", "PATCH etcds/main", "PATCH etcds/main/status"}},
 		{name: "1 to 3", change: replicas(3), steps: []string{"PATCH configmaps/main-config", "POST etcdmembers/main-2", "PATCH statefulsets/main"}},
@@ -73,6 +74,7 @@ func TestAnOperatorThatDiesAtAnyStepIsFollowedByOneThatGetsThere(t *testing.T) {
 // An Etcd is deleted with three members, without its StatefulSet, and while it sleeps. Nothing stays but its volumes, with which
 // another of its name begins, and its backups: no program runs any more that would touch them.
 func TestAnOperatorThatDiesWhileAnEtcdIsDeletedIsFollowedByOneThatLeavesNoLitter(t *testing.T) {
+	together(t, heavy)
 	again := stage{name: "create it again", makes: 3}
 	suspended := func(o map[string]any) {
 		set(o, map[string]any{druidv1alpha1.AnnotationSuspendReconcile: ""}, "metadata", "annotations")
@@ -96,6 +98,7 @@ func TestAnOperatorThatDiesWhileAnEtcdIsDeletedIsFollowedByOneThatLeavesNoLitter
 
 // Pods are replaced for another image and for certificates, and volumes grow below them.
 func TestAnOperatorThatDiesWhilePodsAreReplacedIsFollowedByOneThatGetsThere(t *testing.T) {
+	together(t, heavy)
 	tls := map[string]any{"tlsCASecretRef": map[string]any{"name": "peer-ca"}, "serverTLSSecretRef": map[string]any{"name": "peer-server"}, "clientTLSSecretRef": map[string]any{"name": "peer-client"}}
 	follow(t, "grows", 3, []stage{
 		{name: "another image of etcd", change: spec("own:2", "etcd", "image"), steps: []string{"POST /snapshot/full", "POST /verify", "DELETE pods/main-0", "DELETE pods/main-1", "DELETE pods/main-2"}},
@@ -107,6 +110,7 @@ func TestAnOperatorThatDiesWhilePodsAreReplacedIsFollowedByOneThatGetsThere(t *t
 
 // Volumes of a class that cannot grow any are replaced, and one that cannot be written to.
 func TestAnOperatorThatDiesWhileVolumesAreReplacedIsFollowedByOneThatGetsThere(t *testing.T) {
+	together(t, heavy)
 	spoil := func(w *town) { w.readOnly = w.view.claims[1].UID }
 	follow(t, "fixed", 3, []stage{
 		{name: "a volume is read-only", begin: spoil, steps: []string{"PATCH etcdmembers/main-1", "DELETE persistentvolumeclaims/main-main-1", "DELETE pods/main-1"}},
@@ -116,8 +120,7 @@ func TestAnOperatorThatDiesWhileVolumesAreReplacedIsFollowedByOneThatGetsThere(t
 	})
 }
 
-// story is what becomes of the Etcds main of many namespaces. It takes the whole machine, so one is told at a time: what goes on
-// while the others wait for the processor, such as each second's look at every Etcd, would be work as well.
+// story is what becomes of the Etcds main of many namespaces.
 type story struct {
 	s     *site
 	l     *land

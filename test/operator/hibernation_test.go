@@ -13,7 +13,7 @@ import (
 
 // Clients with connections write until they are refused, and again with the first look after replicas were set back.
 func TestClientsWriteAgainWhenAHibernationIsGivenUp(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.class(t, "grows", true)
@@ -54,7 +54,7 @@ func TestClientsWriteAgainWhenAHibernationIsGivenUp(t *testing.T) {
 // The first final snapshot is damaged. The members go on until another one is good; then the task keeps it locked
 // until the cluster has woken up and made a newer one.
 func TestADamagedFinalSnapshotKeepsTheMembersGoing(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.class(t, "grows", true)
@@ -111,7 +111,7 @@ func TestADamagedFinalSnapshotKeepsTheMembersGoing(t *testing.T) {
 // While a cluster sleeps its specification is changed to one that the operator refuses, and then to another bucket: the
 // extension goes on as it was, and everybody is told why.
 func TestTheExtensionOfASleepGoesByWhatWasApplied(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.class(t, "grows", true)

@@ -147,7 +147,7 @@ func memberAt(ctx context.Context, c *cluster.Cluster, namespace, name string) (
 }
 
 func TestAPodWritesItsOwnMemberAlone(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	police(t, c)
@@ -316,7 +316,7 @@ func (r *requests) counts() (all, lost int) {
 }
 
 func TestASidecarTellsKubernetesOfItsMember(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	police(t, c)

@@ -91,7 +91,7 @@ func exited(exitCode int32, log string) corev1.PodStatus {
 const often = "controllers: {etcd: {enableEtcdSpecAutoReconcile: true, etcdStatusSyncPeriod: 1s}, etcdOpsTask: {requeueInterval: 1s}}"
 
 func TestTasksAreCarriedOut(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s, l, w := newShop(t)
 	p := s.operate(t, "operator", often)
 

@@ -41,7 +41,7 @@ func operateWith(t *testing.T, c *cluster.Cluster, path string, flags ...string)
 }
 
 func TestProfilesAreServedWhenAFlagSaysSo(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	path := buildProgram(t)

@@ -4,6 +4,7 @@ package operator_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,6 +36,10 @@ var built struct {
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // that of caches here; each operator has its own
+	// How many go at once is what lanes say.
+	if err := flag.Set("test.parallel", "100"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
@@ -213,7 +218,7 @@ func (p *program) awaitEnd(t *testing.T) {
 }
 
 func TestOfSeveralOperatorsOneWorksAndAnotherTakesOver(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	define(t, c)
 	path := buildProgram(t)

@@ -18,6 +18,7 @@ const skew = 30 * time.Minute
 // else had been faster, or by the sidecar, as if its store did not answer. Nobody dies, and it ends as if nothing had been. So it does
 // where the members' node has a wrong clock.
 func TestStepsOfASleepThatAreRefusedAreTakenAgain(t *testing.T) {
+	together(t, heavy)
 	times := 1
 	if *soak {
 		times = 3

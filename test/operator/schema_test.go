@@ -27,7 +27,7 @@ import (
 // The same cases as config/crd/crdtest has without a server: what the API server's libraries say
 // there, a real one says here.
 func TestAnAPIServerKeepsTheRulesOfTheResources(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
 	s := served(t, c)
 

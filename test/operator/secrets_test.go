@@ -67,7 +67,7 @@ func (s *site) admit(t *testing.T, file string) {
 }
 
 func TestASecretThatAnEtcdUsesIsNotDeleted(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := withoutOperator(t)
 	s.admit(t, "secrets.yaml")
 	for _, namespace := range []string{"shop", "neighbours"} {

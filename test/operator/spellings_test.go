@@ -13,7 +13,7 @@ import (
 )
 
 func TestWhoeverSetsAFormerAnnotationIsTold(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := withoutOperator(t)
 	s.admit(t, "spellings.yaml")
 	s.namespace(t, "shop")

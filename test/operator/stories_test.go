@@ -22,7 +22,7 @@ import (
 const away = time.Minute
 
 func TestAnAPIServerThatIsAwayForAMinuteCostsNothing(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s, l, w := newShop(t)
 	p := s.operate(t, "operator", automatic)
 	s.apply(t, l.etcdIn("shop", "grows", 3))
@@ -78,7 +78,7 @@ func TestAnAPIServerThatIsAwayForAMinuteCostsNothing(t *testing.T) {
 }
 
 func TestAQuotaThatRefusesPodsIsTold(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "poor")
@@ -117,7 +117,7 @@ func (s *site) manage(t *testing.T, by, text string) {
 }
 
 func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")
@@ -164,7 +164,7 @@ func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
 
 // The store's refusal is what sidecars write: that they refuse is shown where they are.
 func TestOfTwoEtcdsOnOnePrefixTheSecondSaysWhatToDo(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.class(t, "grows", true)
@@ -227,7 +227,7 @@ func TestOfTwoEtcdsOnOnePrefixTheSecondSaysWhatToDo(t *testing.T) {
 // An edit that is refused asks for larger volumes as well, of a class that cannot grow any: nothing of it is done, and the cluster
 // keeps what it needs.
 func TestARunningClusterIsKeptWhileItsSpecificationIsRefused(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s, l, w := newShop(t)
 	s.class(t, "fixed", false)
 	p := s.operate(t, "operator", automatic)

@@ -13,7 +13,7 @@ import (
 
 // What pods and sidecars tell is written by the test: there are no nodes.
 func TestTroublesAreToldWithinAMinute(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")

@@ -55,6 +55,7 @@ func memberTar(t *testing.T) string {
 // Volumes of a class that cannot grow any are replaced one after the other while clients write: what was
 // acknowledged stays, and at no time two members are away.
 func TestMembersGetLargerVolumesWhileClientsWrite(t *testing.T) {
+	together(t, heavy)
 	c := cluster.Run(t, cluster.Options{Pin: *pin, Nodes: 3, Sync: 5 * time.Second, Images: []string{memberTar(t)}, Progress: t.Output()})
 	define(t, c)
 	objects, err := dynamic.NewForConfig(c.Config)

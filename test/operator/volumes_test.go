@@ -97,7 +97,7 @@ func (s *site) readyPods(t *testing.T, namespace, etcd string, n int) {
 }
 
 func TestVolumesGrowOnARealAPIServer(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")

@@ -58,7 +58,7 @@ func (s *site) grantProtection(t *testing.T) {
 }
 
 func TestObjectsOfAnEtcdAreChangedByTheOperatorAlone(t *testing.T) {
-	t.Parallel()
+	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.grantProtection(t)
