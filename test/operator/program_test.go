@@ -54,7 +54,7 @@ func buildProgram(t *testing.T) string {
 		if built.dir, built.err = os.MkdirTemp("", "druid-operator-"); built.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-ldflags=-X main.version=v1", "-o", built.dir+string(filepath.Separator), "./cmd/etcd-druid")
+		build := exec.Command("go", "build", "-ldflags=-w -X main.version=v1", "-o", built.dir+string(filepath.Separator), "./cmd/etcd-druid")
 		build.Dir = filepath.Join("..", "..")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
