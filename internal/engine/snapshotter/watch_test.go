@@ -66,8 +66,8 @@ func TestAWatchThatEtcdCutsIsNeverASilentGap(t *testing.T) {
 	if r.events.has(HistoryLost) {
 		t.Fatal("a watch that only broke lost something")
 	}
-	broken.fail(&member.GapError{Want: last + 1, Got: last + 9})
 	before := fulls(read(t, s))
+	broken.fail(&member.GapError{Want: last + 1, Got: last + 9})
 	e.put(10)
 	until(t, s, "a full after a gap", func(c *catalog.Catalog) bool { return fulls(c) > before && len(c.Timeline.Lineages) == 1 })
 	if !r.events.has(HistoryLost) {
