@@ -44,8 +44,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
-	define(t, c)
+	c := borrow(t)
 	objects, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		t.Fatal(err)

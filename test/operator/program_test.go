@@ -41,6 +41,10 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
+	if err := stopSpares(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
 	}
