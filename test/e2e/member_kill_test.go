@@ -22,12 +22,12 @@ func TestTheLeaderIsKilledUnderLoadAndNoAcknowledgedWriteIsLost(t *testing.T) {
 			t.Parallel()
 			c := enlist(t, members.Options{Members: 3}, "")
 			c.begin(with)
-			operations, least := 15_000, 6
+			operations, least := 3_000, 6
 			switch {
 			case *soak:
 				operations, least = 1_000_000, 24 // of two minutes, every five seconds
 			case with != "nothing":
-				operations, least = 2_500, 1 // what matters is that it begins
+				operations, least = 1_000, 1 // what matters is that it begins
 			}
 			s := c.work(0)
 			kills := 0

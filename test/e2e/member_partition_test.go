@@ -40,7 +40,7 @@ func onANetwork(t *testing.T) *crew {
 // for a while two sidecars believe that they write the backups.
 func TestTheBackupLeaderIsCutOffFromTheOthersAndOneChainSurvives(t *testing.T) {
 	c := onANetwork(t)
-	operations, least := 5_000, 3
+	operations, least := 1_500, 3
 	if *soak {
 		operations, least = 1_000_000, 20
 	}

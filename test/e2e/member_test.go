@@ -181,7 +181,7 @@ type shift struct {
 const atMost = 20 * time.Minute
 
 // pace is that of a client whose work has no end: the machine has other things to do, too.
-const pace = 60 * time.Millisecond
+const pace = 150 * time.Millisecond
 
 // work lets 16 clients loose on some members until operations are answered, or at a pace until it is over.
 func (c *crew) work(operations int, at ...*members.Member) *shift {
