@@ -26,7 +26,7 @@ import (
 )
 
 // soak has operators die at every place, also wherever they write a status, of which there are as many as of all other steps. Without
-// it they do at each second one, by chance the even or the odd ones, and at a few writes of a status.
+// it they do at one in four, by chance the first or a later one of them, and at a few writes of a status.
 var soak = flag.Bool("soak", false, "let operators die at each step of every stage, as make soak does")
 
 // patience is for a stage in all namespaces at once, on a machine that has other work: a cluster that does
@@ -153,10 +153,7 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 	r.gather(t, members, pilot)
 	faults, ofStatus := make([][]fault, len(stages)), make([][]fault, len(stages))
 	ends := make([]string, len(stages))
-	most, first := 0, rand.IntN(2)
-	if !*soak {
-		t.Logf("operators die at each second place, the first of which is place %d", first+1)
-	}
+	most, first := 0, someFrom(t)
 	for i, g := range stages {
 		began := time.Now()
 		taken, end := r.explore(t, pilot, g)
@@ -173,7 +170,7 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 			}
 		}
 		if !*soak {
-			faults[i] = eachSecond(faults[i], first)
+			faults[i] = oneIn(faults[i], first)
 		}
 		if most = max(most, len(faults[i])+statusFaults); *soak {
 			most = max(most, len(faults[i])+len(ofStatus[i]))
@@ -201,9 +198,30 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 // statusFaults are around so many writes of a status at least, in every stage that has as many.
 const statusFaults = 2
 
-// eachSecond takes every other fault, beginning with the first or the second.
-func eachSecond(from []fault, first int) (some []fault) {
-	for i := first; i < len(from); i += 2 {
+// fourth is how many places there are for one that is tried without soak.
+const fourth = 4
+
+// someFrom is the place with which those begin that are tried.
+func someFrom(t *testing.T) int {
+	t.Helper()
+	first := rand.IntN(fourth)
+	if !*soak {
+		t.Logf("one place in %d is tried, from place %d on", fourth, first+1)
+	}
+	return first
+}
+
+// enough is at how many of some places a fault is to come about: one and the same way does not always have the same steps.
+func enough(places int) int {
+	if *soak {
+		return places * 3 / 4
+	}
+	return places / 2
+}
+
+// oneIn takes one fault in four.
+func oneIn(from []fault, first int) (some []fault) {
+	for i := first; i < len(from); i += fourth {
 		some = append(some, from[i])
 	}
 	return some
@@ -399,7 +417,7 @@ func (r *story) die(t *testing.T, towns []*town, g stage, faults []fault, end st
 			missed = append(missed, faults[i].String())
 		}
 	}
-	if places := died + len(missed); died < places*3/4 {
+	if places := died + len(missed); died < enough(places) {
 		t.Errorf("%s: the operator died at %d of %d places; not at: %q", g.name, died, places, missed)
 	}
 	if len(faults) > 0 {

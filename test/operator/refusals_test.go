@@ -71,12 +71,17 @@ type track struct {
 // explore takes the stages without a fault.
 func (k *track) explore(t *testing.T, r *story) {
 	t.Helper()
+	first := someFrom(t)
 	pilot := r.settleLocked(k.name + "-pilot")
 	r.gather(t, 3, pilot)
 	for _, g := range k.stages {
 		steps, end := r.explore(t, pilot, g)
 		k.ends = append(k.ends, end)
-		k.faults = append(k.faults, places(steps))
+		faults := places(steps)
+		if !*soak {
+			faults = oneIn(faults, first)
+		}
+		k.faults = append(k.faults, faults)
 		t.Logf("%s: %d steps: %s", g.name, len(steps), strings.Join(steps, ", "))
 	}
 }
@@ -170,7 +175,7 @@ func (k *track) end(t *testing.T, r *story, stage int) (refused int) {
 			missed = append(missed, fault)
 		}
 	}
-	if refused < len(faults)*3/4 {
+	if refused < enough(len(faults)) {
 		t.Errorf("%s: %d of %d steps were refused; not: %q", name, refused, len(faults), missed)
 	}
 	return refused
