@@ -3,8 +3,10 @@ package journeys_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,19 +31,16 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/test/cluster"
 	"druid.internal/druid/test/cluster/image"
+	"druid.internal/druid/test/original"
 	"druid.internal/druid/test/stores"
 )
 
-// The original's cluster in the journey: the image of what stands in for its programs, and the Secrets of its sidecars.
-const (
-	standInImage = "registry.local/of-the-original:3.5"
-	standInCA    = "sidecar-ca"
-	standInTLS   = "sidecar-server"
-)
+// standInImage is of what stands in for the original's programs.
+const standInImage = "registry.local/of-the-original:3.5"
 
-// A cluster of the original with backups becomes ours, as docs/operations/taking-over.md has it, while clients write and its own
-// sidecars go on with deltas and Leases. What they uploaded stays as it is, a full of ours comes beside it, and when all
-// volumes are lost afterwards that restores.
+// A cluster of the original with backups, all of whose connections use TLS, becomes ours, as docs/operations/taking-over.md has it,
+// while clients write and its own sidecars go on with deltas and Leases. What they uploaded stays as it is, a full of ours comes
+// beside it, and when all volumes are lost afterwards that restores.
 func takeOver(t *testing.T, s *site) {
 	const namespace = "taking-over"
 	if err := s.LoadImage(t.Context(), standIns(t)); err != nil {
@@ -48,8 +48,14 @@ func takeOver(t *testing.T, s *site) {
 	}
 	s.namespace(t, namespace)
 	p := &shop{site: s, namespace: namespace}
-	p.layOutOriginal(t)
-	p.connect(t)
+	secure := p.layOutOriginal(t)
+	service := net.JoinHostPort(p.address(t), "2379")
+	p.client = p.dial(t, func(c *clientv3.Config) {
+		c.TLS, c.Endpoints = secure, []string{"https://" + name + "-client:2379"} // a name that certificates have
+		c.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", service)
+		})}
+	})
 	p.write(t, p.client)
 	s.await(t, "the original's sidecars have uploaded", func(context.Context) error {
 		if got := s.snapshots(t, namespace); ending(got, "Full-", ".gz") == 0 || ending(got, "Incr-", ".gz") < 2 {
@@ -151,38 +157,74 @@ func standIns(t *testing.T) (tar string) {
 	return tar
 }
 
-// layOutOriginal makes the Etcd and what the original has for it, in its name, and waits until the members serve. Our operator, which
-// runs already, is told to wait, as the original is not there to do so.
-func (p *shop) layOutOriginal(t *testing.T) {
+// secretsOf are the names of the Secrets that certificates are in.
+func secretsOf(certificates ...[]original.Certificate) (names []string) {
+	for _, c := range slices.Concat(certificates...) {
+		names = append(names, c.Secret)
+	}
+	return names
+}
+
+// certifyOriginal makes the Secrets of the original's cluster with one authority each for clients, members and sidecars, and returns
+// how a client shows itself.
+func (p *shop) certifyOriginal(t *testing.T) (secure *tls.Config) {
+	t.Helper()
+	var members []string
+	for i := range 3 {
+		members = append(members, fmt.Sprintf("%s-%d.%s-peer.%s.svc", name, i, name, p.namespace))
+	}
+	hosts := append([]string{name + "-local", name + "-client", name + "-client." + p.namespace + ".svc"}, members...)
+	for _, of := range []struct {
+		ca, server string
+		hosts      []string
+	}{{"ca", "server", hosts}, {"peer-ca", "peer-server", members}, {"sidecar-ca", "sidecar-server", hosts}} {
+		ca, err := stores.NewCA()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.apply(t, secret(p.namespace, of.ca, map[string]string{"ca.crt": string(ca.PEM)}), secret(p.namespace, of.server, certificate(t, ca, of.hosts...)))
+		if of.ca != "ca" {
+			continue
+		}
+		own := certificate(t, ca, "client")
+		p.apply(t, secret(p.namespace, "client", own))
+		pair, err := tls.X509KeyPair([]byte(own["tls.crt"]), []byte(own["tls.key"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secure = ca.ClientTLS()
+		secure.Certificates = []tls.Certificate{pair}
+	}
+	return secure
+}
+
+// layOutOriginal makes the Etcd and what the original has for it, in its name, and waits until the members serve. It returns how a
+// client shows itself. Our operator, which runs already, is told to wait, as the original is not there to do so.
+func (p *shop) layOutOriginal(t *testing.T) (secure *tls.Config) {
 	t.Helper()
 	store := p.bucketOn(t, p.minio, stores.Unversioned, p.namespace, p.namespace, "shop--main")
-	ca, err := stores.NewCA()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hosts := []string{name + "-local", name + "-client", name + "-client." + p.namespace + ".svc"}
-	for i := range 3 {
-		hosts = append(hosts, fmt.Sprintf("%s-%d.%s-peer.%s.svc", name, i, name, p.namespace))
-	}
-	p.apply(t, secret(p.namespace, standInCA, map[string]string{"ca.crt": string(ca.PEM)}), secret(p.namespace, standInTLS, certificate(t, ca, hosts...)))
-	for _, held := range []string{storeSecret, standInCA, standInTLS} {
+	secure = p.certifyOriginal(t)
+	for _, held := range append(secretsOf(original.Certificates, original.SidecarCertificates), storeSecret) {
 		p.kubectl(t, "--namespace="+p.namespace, "patch", "secret", held, "--type=merge", `--patch={"metadata":{"finalizers":["`+druidv1alpha1.Finalizer+`"]}}`)
 	}
-	sidecars := map[string]any{"tlsCASecretRef": map[string]any{"name": standInCA}, "serverTLSSecretRef": map[string]any{"name": standInTLS}}
+	files := func(ca, server string) map[string]any {
+		return map[string]any{"tlsCASecretRef": map[string]any{"name": ca}, "serverTLSSecretRef": map[string]any{"name": server}}
+	}
+	clients := files("ca", "server")
+	clients["clientTLSSecretRef"] = map[string]any{"name": "client"}
 	p.create(t, map[string]any{
 		"apiVersion": druidv1alpha1.GroupVersion().String(), "kind": druidv1alpha1.KindEtcd,
 		"metadata": map[string]any{
 			"name": name, "namespace": p.namespace, "finalizers": []string{druidv1alpha1.Finalizer},
 			"annotations": map[string]string{druidv1alpha1.AnnotationSuspendReconcile: "true"},
 		},
-		"spec": spec(3, map[string]any{"backup": map[string]any{"deltaSnapshotPeriod": "2s", "store": store, "tls": sidecars}}),
+		"spec": spec(3, map[string]any{
+			"etcd":   map[string]any{"clientUrlTls": clients, "peerUrlTls": files("peer-ca", "peer-server")},
+			"backup": map[string]any{"deltaSnapshotPeriod": "2s", "store": store, "tls": files("sidecar-ca", "sidecar-server")},
+		}),
 	})
 	p.kubectl(t, "--namespace="+p.namespace, "patch", "etcd", name, "--subresource=status", "--type=merge", `--patch={"status":{"observedGeneration":1}}`)
 	e, err := p.etcd(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join("..", "operator", "testdata", "original.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +232,7 @@ func (p *shop) layOutOriginal(t *testing.T) {
 		"value: backups", "value: "+p.namespace, "secretName: credentials", "secretName: "+storeSecret)
 	owner := metav1.NewControllerRef(&e, druidv1alpha1.GroupVersion().WithKind(druidv1alpha1.KindEtcd))
 	var objects []any
-	for _, one := range strings.Split(here.Replace(string(text)), "\n---\n") {
+	for _, one := range strings.Split(here.Replace(original.WithTLS.Replace(original.Objects)), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(one), &object.Object); err != nil {
 			t.Fatal(err)
@@ -212,6 +254,7 @@ func (p *shop) layOutOriginal(t *testing.T) {
 		}
 		return err
 	})
+	return secure
 }
 
 // create makes objects in the name of the original's operator.
@@ -231,7 +274,7 @@ func (p *shop) create(t *testing.T, objects ...any) {
 }
 
 // standIn has the containers of the original's StatefulSet be an etcd 3.5 with the original's names, ports and data directory, and
-// what stands in for its sidecar, with the arguments, variables and volumes of the original and TLS of the sidecars.
+// what stands in for its sidecar, with the arguments, variables and volumes of the original and TLS everywhere.
 func (p *shop) standIn(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	var set appsv1.StatefulSet
@@ -242,25 +285,33 @@ func (p *shop) standIn(t *testing.T, object *unstructured.Unstructured) {
 	etcd, sidecar := &pod.Containers[0], &pod.Containers[1]
 	var all []string
 	for i := range 3 {
-		all = append(all, fmt.Sprintf("main-%[1]d=http://main-%[1]d.main-peer.%[2]s.svc:2380", i, p.namespace))
+		all = append(all, fmt.Sprintf("main-%[1]d=https://main-%[1]d.main-peer.%[2]s.svc:2380", i, p.namespace))
 	}
-	at := "http://$(POD_NAME).main-peer." + p.namespace + ".svc:"
+	at := "https://$(POD_NAME).main-peer." + p.namespace + ".svc:"
 	etcd.Image, etcd.Command = standInImage, []string{"/etcd"}
 	etcd.Args = []string{
 		"--name=$(POD_NAME)", "--data-dir=/var/etcd/data/new.etcd", "--initial-cluster-token=etcd-cluster", "--initial-cluster=" + strings.Join(all, ","),
-		"--listen-peer-urls=http://0.0.0.0:2380", "--listen-client-urls=http://0.0.0.0:2379", "--listen-metrics-urls=http://0.0.0.0:2381",
+		"--listen-peer-urls=https://0.0.0.0:2380", "--listen-client-urls=https://0.0.0.0:2379", "--listen-metrics-urls=http://0.0.0.0:2381",
 		"--initial-advertise-peer-urls=" + at + "2380", "--advertise-client-urls=" + at + "2379",
+		"--client-cert-auth", "--trusted-ca-file=/var/etcd/ssl/ca/ca.crt", "--cert-file=/var/etcd/ssl/server/tls.crt", "--key-file=/var/etcd/ssl/server/tls.key",
+		"--peer-client-cert-auth", "--peer-trusted-ca-file=/var/etcd/ssl/peer/ca/ca.crt", "--peer-cert-file=/var/etcd/ssl/peer/server/tls.crt", "--peer-key-file=/var/etcd/ssl/peer/server/tls.key",
 	}
 	etcd.Env = []corev1.EnvVar{{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 	etcd.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health", Port: intstr.FromInt32(2381)}}, PeriodSeconds: 2}
-	etcd.VolumeMounts = append(etcd.VolumeMounts, corev1.VolumeMount{Name: "backup-restore-ca", MountPath: "/var/etcdbr/ssl/ca"})
 
-	const tls = "/var/etcdbr/ssl/server"
+	readable := int32(0o440)
+	const dir = "/var/etcdbr/ssl/server"
 	sidecar.Image, sidecar.Command = standInImage, []string{"/sidecar"}
-	sidecar.Args = append(sidecar.Args, "--store-endpoint-override="+p.minio.Endpoint, "--delta-snapshot-period=2s", "--server-cert="+tls+"/tls.crt", "--server-key="+tls+"/tls.key")
-	sidecar.VolumeMounts = append(sidecar.VolumeMounts, corev1.VolumeMount{Name: "backup-restore-server-tls", MountPath: tls})
-	for volume, of := range map[string]string{"backup-restore-ca": standInCA, "backup-restore-server-tls": standInTLS} {
-		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: of}}})
+	sidecar.Args = append(sidecar.Args, "--store-endpoint-override="+p.minio.Endpoint, "--delta-snapshot-period=2s", "--server-cert="+dir+"/tls.crt", "--server-key="+dir+"/tls.key")
+	for _, c := range slices.Concat(original.Certificates, original.SidecarCertificates) {
+		mount := corev1.VolumeMount{Name: c.Volume, MountPath: c.Path}
+		if c.Etcd {
+			etcd.VolumeMounts = append(etcd.VolumeMounts, mount)
+		}
+		if c.Sidecar {
+			sidecar.VolumeMounts = append(sidecar.VolumeMounts, mount)
+		}
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: c.Volume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: c.Secret, DefaultMode: &readable}}})
 	}
 	made, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&set)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 
 	"druid.internal/druid/test/cluster"
 	"druid.internal/druid/test/cluster/image"
+	written "druid.internal/druid/test/original"
 	"druid.internal/druid/test/stores"
 	"druid.internal/druid/test/writers"
 )
@@ -97,20 +98,11 @@ func standIn(t *testing.T, set *unstructured.Unstructured) {
 	pod := set.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 	sidecar["volumeMounts"] = sidecar["volumeMounts"].([]any)[:2] // without a store it has no credentials
 	volumes := pod["volumes"].([]any)[:1]
-	for name, of := range certificatesOfTheOriginal {
-		etcd["volumeMounts"] = append(etcd["volumeMounts"].([]any), map[string]any{"name": name, "mountPath": of.path})
-		volumes = append(volumes, map[string]any{"name": name, "secret": map[string]any{"secretName": of.secret, "defaultMode": int64(0o440)}})
+	for _, c := range written.Certificates {
+		etcd["volumeMounts"] = append(etcd["volumeMounts"].([]any), map[string]any{"name": c.Volume, "mountPath": c.Path})
+		volumes = append(volumes, map[string]any{"name": c.Volume, "secret": map[string]any{"secretName": c.Secret, "defaultMode": int64(0o440)}})
 	}
 	pod["containers"], pod["volumes"] = containers, volumes
-}
-
-// certificatesOfTheOriginal are the volumes of its pods that have some.
-var certificatesOfTheOriginal = map[string]struct{ path, secret string }{
-	"etcd-ca":              {"/var/etcd/ssl/ca", "ca"},
-	"etcd-server-tls":      {"/var/etcd/ssl/server", "server"},
-	"etcd-client-tls":      {"/var/etcd/ssl/client", "client"},
-	"etcd-peer-ca":         {"/var/etcd/ssl/peer/ca", "peer-ca"},
-	"etcd-peer-server-tls": {"/var/etcd/ssl/peer/server", "peer-server"},
 }
 
 // certifyOriginal makes the Secrets of the original's cluster, one authority for clients and one for members, and returns how
@@ -177,12 +169,6 @@ func (s *site) dial(ctx context.Context, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(ip, port))
 }
 
-// withTLS has what the original writes be as it is with TLS between members and of clients.
-var withTLS = strings.NewReplacer("http://", "https://", `tls-enabled: "false"`, `tls-enabled: "true"`,
-	"    next-cluster-version-compatible: true", `    client-transport-security: {cert-file: /var/etcd/ssl/server/tls.crt, key-file: /var/etcd/ssl/server/tls.key, client-cert-auth: true, trusted-ca-file: /var/etcd/ssl/ca/ca.crt, auto-tls: false}
-    peer-transport-security: {cert-file: /var/etcd/ssl/peer/server/tls.crt, key-file: /var/etcd/ssl/peer/server/tls.key, client-cert-auth: true, trusted-ca-file: /var/etcd/ssl/peer/ca/ca.crt, auto-tls: false}
-    next-cluster-version-compatible: true`)
-
 // layOutStandIn makes the objects of the original without backups, and waits until its members run.
 func (s *site) layOutStandIn(t *testing.T) {
 	t.Helper()
@@ -203,13 +189,9 @@ spec:
 	if _, err := s.objects.Resource(resources["Etcd"]).Namespace("shop").UpdateStatus(t.Context(), e, metav1.UpdateOptions{FieldManager: "etcd-druid"}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join("testdata", "original.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	owner := metav1.NewControllerRef(e, e.GroupVersionKind())
-	withPorts := strings.NewReplacer("CLIENTPORT", "2379", "SIDECARPORT", "8080", "16Gi", "1Gi").Replace(string(text))
-	for _, one := range strings.Split(withTLS.Replace(withPorts), "\n---\n") {
+	withPorts := strings.NewReplacer("CLIENTPORT", "2379", "SIDECARPORT", "8080", "16Gi", "1Gi").Replace(written.Objects)
+	for _, one := range strings.Split(written.WithTLS.Replace(withPorts), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(one), &object.Object); err != nil {
 			t.Fatal(err)

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"druid.internal/druid/internal/agentapi"
+	written "druid.internal/druid/test/original"
 )
 
 // original is a cluster of the original: three pods, behind whose addresses its etcds and sidecars
@@ -161,12 +160,8 @@ func (o *original) layOut(t *testing.T, s *site, change func(string) string) {
 	if _, err := s.objects.Resource(resources["Etcd"]).Namespace("shop").UpdateStatus(t.Context(), e, metav1.UpdateOptions{FieldManager: "etcd-druid"}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join("testdata", "original.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	owner := metav1.NewControllerRef(e, e.GroupVersionKind())
-	for _, one := range strings.Split(change(ports.Replace(string(text))), "\n---\n") {
+	for _, one := range strings.Split(change(ports.Replace(written.Objects)), "\n---\n") {
 		s.create(t, one, owner)
 	}
 	for i := range o.addresses {

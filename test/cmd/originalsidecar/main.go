@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -64,7 +65,14 @@ func run(ctx context.Context, flag map[string]string) error {
 			return fmt.Errorf("--%s: %w", name, err)
 		}
 	}
-	if s.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{s.endpoint}, Logger: zap.NewNop()}); err != nil {
+	config := clientv3.Config{Endpoints: []string{s.endpoint}, Logger: zap.NewNop()}
+	if flag["cacert"] != "" {
+		files := transport.TLSInfo{TrustedCAFile: flag["cacert"], CertFile: flag["cert"], KeyFile: flag["key"]}
+		if config.TLS, err = files.ClientConfig(); err != nil {
+			return err
+		}
+	}
+	if s.etcd, err = clientv3.New(config); err != nil {
 		return err
 	}
 	defer s.etcd.Close()
