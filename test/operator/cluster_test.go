@@ -44,7 +44,11 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	c := borrow(t)
+	return siteOn(t, borrow(t))
+}
+
+func siteOn(t *testing.T, c *cluster.Cluster) *site {
+	t.Helper()
 	objects, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/test/cluster"
 	"druid.internal/druid/test/stores"
 )
 
@@ -132,7 +133,9 @@ type story struct {
 
 func newStory(t *testing.T) *story {
 	t.Helper()
-	s := newSite(t)
+	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()}) // what many namespaces leave takes longer to sweep than a start
+	define(t, c)
+	s := siteOn(t, c)
 	s.grant(t)
 	s.class(t, "grows", true)
 	s.class(t, "fixed", false)
