@@ -9,12 +9,19 @@ import (
 	"druid.internal/druid/test/stores"
 )
 
-// onEveryStore runs a test on every other kind of store, on all with -soak, those without the names that are left out. What a store
-// does is tried on each by the conformance suites, and what protects a backup by the attacks.
+// onEveryStore runs a test on each kind of store, those without the names that are left out.
 func onEveryStore(t *testing.T, test func(t *testing.T, s sites.Site), without ...string) {
+	on(t, slices.DeleteFunc(sites.Names(), func(name string) bool { return slices.Contains(without, name) }), test)
+}
+
+// onEveryOtherStore is onEveryStore for what is not about protection and takes long: half of the stores by chance, all with -soak.
+func onEveryOtherStore(t *testing.T, test func(t *testing.T, s sites.Site), without ...string) {
+	on(t, everyOther(t, slices.DeleteFunc(sites.Names(), func(name string) bool { return slices.Contains(without, name) })), test)
+}
+
+func on(t *testing.T, names []string, test func(t *testing.T, s sites.Site)) {
 	t.Parallel()
-	names := slices.DeleteFunc(sites.Names(), func(name string) bool { return slices.Contains(without, name) })
-	for _, name := range everyOther(t, names) {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, fleet.Get(t, name))

@@ -18,7 +18,7 @@ import (
 // TestAFailedPartOfAnUploadIsNeverReportedAsASnapshotOnAnyStore lets a part of a full fail, and
 // then what would make its parts one object, each for as long as the test likes.
 func TestAFailedPartOfAnUploadIsNeverReportedAsASnapshotOnAnyStore(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, s sites.Site) {
+	onEveryOtherStore(t, func(t *testing.T, s sites.Site) {
 		kind, _ := locked(s)
 		w := newWorld(t, 91, 60)
 		bucket := fleet.Bucket(t, s, kind)

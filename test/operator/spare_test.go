@@ -22,7 +22,7 @@ import (
 )
 
 // An API server with the definitions of our resources takes seconds of the processor to start, so the next test has that of one
-// that passed, without anything that came to be in between. One that is not as it was in the beginning goes.
+// that passed, without anything that came to be in between. One of which that cannot be removed, or something is gone, is stopped.
 type spare struct {
 	*cluster.Cluster
 	objects metadata.Interface
@@ -136,7 +136,7 @@ func newSpare(t *testing.T) *spare {
 		return 1
 	}
 	slices.SortFunc(s.kinds, func(a, b schema.GroupVersionResource) int { return turn(a) - turn(b) })
-	things, err := s.news(t.Context(), s.kinds)
+	things, _, err := s.news(t.Context(), s.kinds)
 	fail(err)
 	s.had = make(map[thing]bool, len(things))
 	for thing := range things {
@@ -146,31 +146,34 @@ func newSpare(t *testing.T) *spare {
 }
 
 // news are what is of some kinds that was not there in the beginning, without what Kubernetes has for itself, with the finalizers of each.
-func (s *spare) news(ctx context.Context, kinds []schema.GroupVersionResource) (map[thing][]string, error) {
-	found := map[thing][]string{}
+// It counts those that were.
+func (s *spare) news(ctx context.Context, kinds []schema.GroupVersionResource) (found map[thing][]string, old int, err error) {
+	found = map[thing][]string{}
 	for _, kind := range kinds {
 		list, err := s.objects.Resource(kind).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind.Resource, err)
+			return nil, 0, fmt.Errorf("list %s: %w", kind.Resource, err)
 		}
 		for _, o := range list.Items {
 			made := thing{kind, o.Namespace, o.Name}
 			switch {
-			case s.had[made], strings.HasPrefix(o.Namespace, "kube-"):
+			case s.had[made]:
+				old++
+			case strings.HasPrefix(o.Namespace, "kube-"):
 			case o.Namespace != "" && (kind.Resource == "serviceaccounts" && o.Name == "default" || kind.Resource == "configmaps" && o.Name == "kube-root-ca.crt"):
 			default:
 				found[made] = o.Finalizers
 			}
 		}
 	}
-	return found, nil
+	return found, old, nil
 }
 
 // sweep removes what was not there in the beginning: namespaces last, when nothing is in them any more.
 func (s *spare) sweep() error {
 	kinds := s.kinds
 	return cluster.Await(context.Background(), time.Minute, func(ctx context.Context) error {
-		news, err := s.news(ctx, kinds)
+		news, old, err := s.news(ctx, kinds)
 		if err != nil {
 			return err
 		}
@@ -200,6 +203,8 @@ func (s *spare) sweep() error {
 		case len(kinds) < len(s.kinds):
 			kinds = s.kinds
 			return errors.New("something may have been made anew meanwhile")
+		case old < len(s.had):
+			return fmt.Errorf("of %d things that were there in the beginning %d are gone", len(s.had), len(s.had)-old)
 		}
 		return nil
 	})
