@@ -27,6 +27,7 @@ const (
 
 func main() {
 	boundMemory()
+	boundProcessors()
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -143,6 +143,7 @@ func connection(to *rest.Config, c config.ClientConnection) *rest.Config {
 	to = rest.CopyConfig(to)
 	to.QPS, to.Burst = float32(c.QPS), c.Burst
 	to.ContentType, to.AcceptContentTypes = c.ContentType, c.AcceptContentTypes
+	to.DisableCompression = true // to unpack the Leases of all members takes a tenth of what an idle operator does
 	return to
 }
 

@@ -24,7 +24,7 @@ func etcdChanged() predicate.Predicate {
 }
 
 // memberTells: a member changed its state, or what it waits for, or its volume is full or no longer, or its
-// backups failed or succeeded again.
+// backups failed or succeeded again, or it took another full.
 func memberTells() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*druidv1alpha1.EtcdMember)
@@ -36,8 +36,16 @@ func memberTells() predicate.Predicate {
 		return a.State != b.State || a.SubState != b.SubState || a.Waiting != b.Waiting || a.VolumeFull != b.VolumeFull || a.BackupLeader != b.BackupLeader ||
 			len(a.Transitions) != len(b.Transitions) || !reflect.DeepEqual(a.Alarms, b.Alarms) || !reflect.DeepEqual(a.PeerTLSEnabled, b.PeerTLSEnabled) ||
 			!reflect.DeepEqual(uploadFailure(a.Snapshots), uploadFailure(b.Snapshots)) || !reflect.DeepEqual(bucketOf(a), bucketOf(b)) || (a.Snapshots == nil) != (b.Snapshots == nil) ||
-			a.Snapshots != nil && (a.Snapshots.LastFull == nil) != (b.Snapshots.LastFull == nil)
+			lastFull(a) != lastFull(b)
 	}}
+}
+
+// lastFull is the name of the newest full that a member knows of; empty: none.
+func lastFull(m druidv1alpha1.MemberReport) string {
+	if m.Snapshots == nil || m.Snapshots.LastFull == nil {
+		return ""
+	}
+	return m.Snapshots.LastFull.Name
 }
 
 // bucketOf is what a member found in the bucket, nil if it did not look.

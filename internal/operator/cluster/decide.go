@@ -192,7 +192,11 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		p.keepLocked(o)
 		return p, p.sustain(o, size, in, now)
 	}
-	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
+	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.backedUp(o))
+	if p.Mode == ModeTend {
+		p.stayOpen(o)
+		asRunning(o, in)
+	}
 	set, err := desired.Objects(in)
 	if err != nil {
 		return p, err
@@ -385,7 +389,7 @@ func (p *Plan) pick(o *Observed, size size, set desired.Set, tend bool) {
 			}
 		case "PodDisruptionBudget":
 		default:
-			if tend && o.Live[key] != nil {
+			if live := o.Live[key]; tend && live != nil && (o.replicas() == 0 || !reopens(live, object)) {
 				continue
 			}
 		}

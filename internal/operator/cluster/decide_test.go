@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -415,19 +416,38 @@ func TestARunningClusterKeepsWhatItNeedsWhileItsSpecificationIsRefused(t *testin
 		return func(o *Observed) { delete(o.Live, Key{kind, name}) }
 	}
 	nobody := func(*Observed) {}
+	closed := func(o *Observed) {
+		wants(0)(o)
+		s := o.Live[Key{"Service", "main-client"}].(*corev1.Service)
+		s.Spec.Ports = slices.DeleteFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name != "backuprestore" })
+	}
 	for phrase, c := range map[string]struct {
 		settings Settings
 		change   func(*Observed)
 		want     string
 	}{
-		"all is there":                 {testSettings, nobody, ""},
-		"more members are wanted":      {testSettings, wants(5), ""},
-		"nobody asked for more":        {tends, wants(5), ""},
-		"a member is ill":              {testSettings, silent(1, 10*time.Minute), "change PodDisruptionBudget main"},
-		"a Service was deleted":        {testSettings, without("Service", "main-client"), "make Service main-client"},
-		"an EtcdMember was deleted":    {testSettings, without("EtcdMember", "main-1"), "make EtcdMember main-1"},
-		"a Role was deleted":           {testSettings, without("Role", newEtcd(3).RoleName()), "make Role " + newEtcd(3).RoleName()},
-		"the token is somebody else's": {testSettings, func(o *Observed) { o.TokenTaken = true; delete(o.Live, Key{"Service", "main-client"}) }, ""},
+		"all is there":                   {testSettings, nobody, ""},
+		"more members are wanted":        {testSettings, wants(5), ""},
+		"nobody asked for more":          {tends, wants(5), ""},
+		"a member is ill":                {testSettings, silent(1, 10*time.Minute), "change PodDisruptionBudget main"},
+		"a Service was deleted":          {testSettings, without("Service", "main-client"), "make Service main-client"},
+		"an EtcdMember was deleted":      {testSettings, without("EtcdMember", "main-1"), "make EtcdMember main-1"},
+		"a Role was deleted":             {testSettings, without("Role", newEtcd(3).RoleName()), "make Role " + newEtcd(3).RoleName()},
+		"the token is somebody else's":   {testSettings, func(o *Observed) { o.TokenTaken = true; delete(o.Live, Key{"Service", "main-client"}) }, "make Service main-client"},
+		"the objects are the original's": {testSettings, func(o *Observed) { allOriginal(o); delete(o.Live, Key{"Service", "main-client"}) }, ""},
+		"the ConfigMap was deleted":      {testSettings, func(o *Observed) { without("ConfigMap", "main-config")(o); o.ConfigMap = nil }, ""},
+		"nothing but pods is wanted": {testSettings, func(o *Observed) {
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationDisableRuntimeComponents: ""}
+			delete(o.Live, Key{"Service", "main-client"})
+		}, ""},
+		"it was falling asleep":            {testSettings, closed, "change Service main-client"},
+		"a change of that was not applied": {tends, closed, "change Service main-client"},
+		"it sleeps":                        {testSettings, func(o *Observed) { closed(o); o.StatefulSet.Spec.Replicas, o.Pods = ptr(int32(0)), nil }, ""},
+		"other ports are wanted": {testSettings, func(o *Observed) {
+			o.Etcd.Spec.Etcd.ClientPort = ptr(int32(12379))
+			delete(o.Live, Key{"Service", "main-client"})
+		}, "make Service main-client"},
+		"the store is to go": {testSettings, func(o *Observed) { o.Etcd.Spec.Backup.Store = nil }, "change PodDisruptionBudget main"},
 	} {
 		o := running(t, 3, c.change, func(o *Observed) {
 			two := intstr.FromInt32(2)
@@ -439,8 +459,11 @@ func TestARunningClusterKeepsWhatItNeedsWhileItsSpecificationIsRefused(t *testin
 			t.Errorf("%s: %q, want %q; refused %q", phrase, got, c.want, p.Refused)
 		}
 		for _, object := range p.Objects {
-			if b, ok := object.(*policyv1.PodDisruptionBudget); ok && phrase == "a member is ill" && b.Spec.MinAvailable.IntValue() != 3 {
+			if b, ok := object.(*policyv1.PodDisruptionBudget); ok && slices.Contains([]string{"a member is ill", "the store is to go"}, phrase) && b.Spec.MinAvailable.IntValue() != 3 {
 				t.Errorf("%s: %s pods must be there, want all three", phrase, b.Spec.MinAvailable)
+			}
+			if s, ok := object.(*corev1.Service); ok && s.Name == "main-client" && (len(s.Spec.Ports) != 3 || s.Spec.Ports[0].Port != 2379) {
+				t.Errorf("%s: clients reach it by %v, want the port on which the pods listen", phrase, s.Spec.Ports)
 			}
 		}
 	}

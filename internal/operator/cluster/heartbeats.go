@@ -23,7 +23,7 @@ import (
 // How the Leases of all members are listed.
 const (
 	// heartbeatsEvery is how often. Members renew theirs every ten seconds by default, and are silent after a minute.
-	heartbeatsEvery = 15 * time.Second
+	heartbeatsEvery = 20 * time.Second
 	// heartbeatsPage is how many with one request.
 	heartbeatsPage = 500
 	// heartbeatsAgain is how soon after a failure, and twice as late after each further one.
@@ -164,7 +164,7 @@ func (h *heartbeats) take(began time.Time, found map[types.NamespacedName][]*coo
 		case !is && len(before.leases) > 0:
 			changed = append(changed, etcd)
 		case !is:
-		case h.tells(before.leases, now.leases):
+		case h.tells(began, before.leases, now.leases):
 			changed = append(changed, etcd)
 		}
 	}
@@ -177,9 +177,12 @@ func (h *heartbeats) take(began time.Time, found map[types.NamespacedName][]*coo
 	return changed
 }
 
-// tells: there are other members, or one is told anew by somebody else, plays another part, or is back after it was
-// not heard of for longer than a threshold.
-func (h *heartbeats) tells(before, now []*coordinationv1.Lease) bool {
+// tells: there are other members, or one is told anew by somebody else, plays another part, is back after it was
+// not heard of for longer than a threshold, or was not heard of for half of that, which an Etcd that is steady is not looked at for.
+func (h *heartbeats) tells(began time.Time, before, now []*coordinationv1.Lease) bool {
+	if slices.ContainsFunc(now, func(l *coordinationv1.Lease) bool { return h.late(l, began) }) {
+		return true
+	}
 	return !slices.EqualFunc(before, now, func(b, n *coordinationv1.Lease) bool {
 		if b.UID != n.UID || headChanged(b, n) || !reflect.DeepEqual(b.Spec.HolderIdentity, n.Spec.HolderIdentity) {
 			return false
@@ -190,6 +193,15 @@ func (h *heartbeats) tells(before, now []*coordinationv1.Lease) bool {
 		}
 		return is.Sub(was.Time) < h.unknown
 	})
+}
+
+// late: it was not renewed for half of the time after which it is expired, or has expired a moment ago.
+func (h *heartbeats) late(l *coordinationv1.Lease, now time.Time) bool {
+	if l.Spec.RenewTime == nil {
+		return false
+	}
+	age := now.Sub(l.Spec.RenewTime.Time)
+	return age >= h.unknown/2 && age < h.unknown+2*heartbeatsEvery
 }
 
 func byLeaseName(a, b *coordinationv1.Lease) int { return cmp.Compare(a.Name, b.Name) }

@@ -100,22 +100,21 @@ func TestALeaseIsToldOfIfItTellsSomething(t *testing.T) {
 	s.put("main", "main-1", "a1:c1:Member", now)
 	s.put("main", "main-2", "", now)
 	s.put("other", "other-0", "b0:c2:Leader", now)
+	silent := ""
 	for _, step := range []struct {
 		what   string
 		change func()
 		want   []string
 	}{
 		{"all are new", func() {}, []string{"main", "other"}},
-		{"nothing happened", func() {}, nil},
-		{"all were renewed", func() {
-			s.put("main", "main-0", "a0:c1:Leader", now)
-			s.put("main", "main-1", "a1:c1:Member", now)
-			s.put("other", "other-0", "b0:c2:Leader", now)
-		}, nil},
+		{"all were renewed", func() {}, nil},
 		{"another one leads", func() { s.put("main", "main-1", "a1:c1:Leader", now) }, []string{"main"}},
 		{"one was renewed for the first time", func() { s.put("main", "main-2", "a2:c1:Member", now) }, []string{"main"}},
-		{"one is silent", func() { now = now.Add(59 * time.Second) }, nil},
-		{"and is back", func() { s.put("other", "other-0", "b0:c2:Leader", now.Add(time.Second)) }, []string{"other"}},
+		{"one is not heard of", func() { silent = "other-0" }, nil},
+		{"for a while", func() {}, []string{"other"}},
+		{"for longer than a threshold", func() {}, []string{"other"}},
+		{"and for so long that its Etcd is looked at often enough", func() { now = now.Add(heartbeatsEvery) }, nil},
+		{"and is back", func() { silent = "" }, []string{"other"}},
 		{"somebody took a label away that we made", func() { s.leases["main-0"].Labels["x"] = "y" }, []string{"main"}},
 		{"one was deleted", func() { delete(s.leases, "main-2") }, []string{"main"}},
 		{"one was made anew", func() {
@@ -126,6 +125,11 @@ func TestALeaseIsToldOfIfItTellsSomething(t *testing.T) {
 	} {
 		now = now.Add(heartbeatsEvery)
 		step.change()
+		for name, l := range s.leases {
+			if l.Spec.RenewTime != nil && name != silent {
+				l.Spec.RenewTime = &metav1.MicroTime{Time: now}
+			}
+		}
 		changed, err := h.poll(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -284,7 +288,7 @@ func TestLeasesAreReadAnewWhereThoseListedAreNotEnough(t *testing.T) {
 			o.StatefulSet.Spec.Replicas, o.Pods = ptr(int32(0)), nil
 		}, true, false, false},
 		"one never reported":                  {func(o *Observed) { o.Leases[1].Spec.RenewTime = nil }, true, false, false},
-		"nothing could be listed for a while": {func(o *Observed) { o.heard = testNow.Add(-time.Minute) }, true, false, true},
+		"nothing could be listed for a while": {func(o *Observed) { o.heard = testNow.Add(-heardLongAgo - time.Second) }, true, false, true},
 		"there is nothing yet":                {func(o *Observed) { o.Leases, o.Pods, o.heard = nil, nil, time.Time{} }, false, false, false},
 	} {
 		t.Run(phrase, func(t *testing.T) {

@@ -31,6 +31,29 @@ func (o *Observed) fills(now time.Time) bool {
 	return age >= 0 && age < fillsWithin
 }
 
+// begun takes note that all objects of a new cluster were made.
+func (r *Reconciler) begun(e *druidv1alpha1.Etcd) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begins[e.UID] = r.now()
+}
+
+// unheard: the StatefulSet of a new cluster was made a moment ago, and the cache does not know of it yet. All that could be done is to
+// be refused to make it again.
+func (r *Reconciler) unheard(o *Observed, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	made, is := r.begins[o.Etcd.UID]
+	if !is {
+		return false
+	}
+	if o.StatefulSet == nil && now.Sub(made) < fillsWithin {
+		return true
+	}
+	delete(r.begins, o.Etcd.UID)
+	return false
+}
+
 // outdated are the pods that were not made from the newest template.
 func outdated(o *Observed) (names []string) {
 	if o.StatefulSet == nil {

@@ -3,10 +3,14 @@ package cluster
 import (
 	"encoding/json"
 	"hash/maphash"
+	"reflect"
+	"slices"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -29,6 +33,28 @@ type Quiet struct {
 	schedules, images []string
 
 	volumes volumes.Action // as of this look
+}
+
+// steadyPeriods is after how many periods of status updates an Etcd is looked at for which nobody asks and that is steady.
+const steadyPeriods = 4
+
+// steady: nothing was to be done, and after d nothing else will be decided or said, as long as its members go on to report and nobody
+// tells of anything. What time alone changes changes once, such as a backup that gets too old, so it is the same until then, too.
+func steady(o *Observed, p Plan, s Settings, now time.Time, d time.Duration) bool {
+	if o.Quiet == nil {
+		return false
+	}
+	later := *o
+	later.Leases = slices.Clone(o.Leases)
+	for i := range later.Leases {
+		l := &later.Leases[i]
+		if l.Spec.RenewTime == nil || now.Sub(l.Spec.RenewTime.Time) >= s.Thresholds.Unknown/2 {
+			return false
+		}
+		l.Spec.RenewTime = &metav1.MicroTime{Time: l.Spec.RenewTime.Add(d)}
+	}
+	q, err := Decide(&later, s, now.Add(d))
+	return err == nil && reflect.DeepEqual(p, q)
 }
 
 // fingerprint is over everything that decides what the objects of an Etcd shall be, and what they are.

@@ -81,3 +81,36 @@ func TestEveryChangeEndsTheQuiet(t *testing.T) {
 		}
 	}
 }
+
+// What time alone changes is known beforehand, so that nobody has to look for it.
+func TestAnEtcdIsSteadyUntilTimeChangesSomething(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		change func(*Observed)
+		after  time.Duration
+		want   bool
+	}{
+		"nothing happens":                   {func(*Observed) {}, time.Minute, true},
+		"a backup will be too old":          {func(*Observed) {}, 22 * time.Hour, false},
+		"a member is late":                  {silent(1, 31*time.Second), time.Minute, false},
+		"a member never reported":           {func(o *Observed) { o.Leases[1].Spec.RenewTime = nil }, time.Minute, false},
+		"uploads are due":                   {func(o *Observed) { o.Members[2].Status.Snapshots.NothingNew = ptr(ago(3 * time.Minute)) }, time.Minute, false},
+		"something was to be done just now": {func(o *Observed) { o.Quiet = nil }, time.Minute, false},
+	} {
+		o := running(t, 3, relaxed, func(o *Observed) { o.Asked = false })
+		p := mustDecide(t, o, testSettings)
+		o.Etcd.Status = statusOf(o, p, outcome{}, "run", testNow) // as it is known from here on
+		q, is := quiet(o, mustDecide(t, o, testSettings), outcome{})
+		if !is {
+			t.Fatalf("%s: a cluster of which nothing is wrong is not quiet", phrase)
+		}
+		o.Quiet = &q
+		before := slices.Clone(o.Leases)
+		c.change(o)
+		if got := steady(o, mustDecide(t, o, testSettings), testSettings, testNow, c.after); got != c.want {
+			t.Errorf("%s: steady for %s: %t", phrase, c.after, got)
+		}
+		if phrase == "nothing happens" && !o.Leases[0].Spec.RenewTime.Equal(before[0].Spec.RenewTime) {
+			t.Errorf("a Lease was changed: %v", o.Leases[0].Spec.RenewTime)
+		}
+	}
+}

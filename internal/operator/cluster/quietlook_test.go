@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -97,6 +98,51 @@ func TestALookAtAQuietEtcdAsksNobody(t *testing.T) {
 	e, _, err := named[*druidv1alpha1.Etcd](r.stores, request.Namespace, request.Name)
 	if err != nil || !holds(e.Status.Conditions, druidv1alpha1.ConditionReady) {
 		t.Errorf("the Etcd of the test is not ready: %+v (%v)", e.Status.Conditions, err)
+	}
+}
+
+func TestASteadyEtcdIsLookedAtMoreRarely(t *testing.T) {
+	r, request := quietReconciler(t)
+	got, err := r.Reconcile(context.Background(), request)
+	if err != nil || got.RequeueAfter <= r.syncPeriod || got.RequeueAfter > steadyPeriods*r.syncPeriod {
+		t.Errorf("the next look is in %s (%v), want it after %s", got.RequeueAfter, err, steadyPeriods*r.syncPeriod)
+	}
+}
+
+// The API server may be slower to tell what was made than something else is to have the Etcd looked at again.
+func TestWhatWasMadeAMomentAgoIsNotMadeAgain(t *testing.T) {
+	e := newEtcd(3)
+	r, c := newReconciler(t, e, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "k8s"}})
+	ctx, request := context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}
+	if _, err := r.Reconcile(ctx, request); err != nil {
+		t.Fatal(err)
+	}
+	var set appsv1.StatefulSet
+	if err := c.Get(ctx, client.ObjectKeyFromObject(e), &set); err != nil {
+		t.Fatal(err)
+	}
+	uid := set.UID
+	if err := c.Delete(ctx, &set); err != nil { // as if nobody had told of it yet
+		t.Fatal(err)
+	}
+	look := func() (made bool) {
+		t.Helper()
+		if _, err := r.Reconcile(ctx, request); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Get(ctx, client.ObjectKeyFromObject(e), &set)
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	if look() {
+		t.Errorf("the StatefulSet %s was made again at once", uid)
+	}
+	start := r.now()
+	r.now = func() time.Time { return start.Add(fillsWithin) }
+	if !look() {
+		t.Error("it is gone, and was not made again")
 	}
 }
 

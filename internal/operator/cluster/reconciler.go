@@ -59,6 +59,7 @@ type Reconciler struct {
 	tokens map[types.UID]time.Time // when the Secret was seen last, or taken for granted, by Etcd
 	claims map[types.UID]claimNews
 	quiet  map[types.UID]Quiet
+	begins map[types.UID]time.Time // when all objects of a new cluster were made, until the cache has them
 }
 
 // Reconcile looks at one Etcd.
@@ -81,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	clock.Ended(metrics.Observe)
 	now := r.now()
-	if o.fills(now) {
+	if o.fills(now) || r.unheard(o, now) {
 		return reconcile.Result{RequeueAfter: togetherWithin}, nil
 	}
 	p, err := Decide(o, r.settings, now)
@@ -103,7 +104,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	r.remember(o, p, out)
 	r.count(p, out)
 	if out.begins(o, p) {
-		return r.next(p, out)
+		r.begun(e)
+		return r.next(o, p, out)
 	}
 	s := statusOf(o, p, out, string(controller.ReconcileIDFromContext(ctx)), now)
 	r.tell(ctx, o, p, out, s)
@@ -114,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	clock.Ended(metrics.Report)
-	return r.next(p, out)
+	return r.next(o, p, out)
 }
 
 // count measures what a look came to.
@@ -135,7 +137,7 @@ func (r *Reconciler) count(p Plan, out outcome) {
 }
 
 // next is when the Etcd is looked at again, if nothing happens before.
-func (r *Reconciler) next(p Plan, out outcome) (reconcile.Result, error) {
+func (r *Reconciler) next(o *Observed, p Plan, out outcome) (reconcile.Result, error) {
 	var errs []error
 	for _, f := range out.failures {
 		errs = append(errs, f.err)
@@ -146,9 +148,13 @@ func (r *Reconciler) next(p Plan, out outcome) (reconcile.Result, error) {
 	case (!p.Done() || out.set) && len(p.Refused) == 0 && p.Mode != ModeWatch:
 		return reconcile.Result{RequeueAfter: min(soon, r.syncPeriod), Priority: priority(0)}, nil
 	}
+	period := r.syncPeriod
+	if steady(o, p, r.settings, r.now(), steadyPeriods*period) {
+		period *= steadyPeriods
+	}
 	// Looks for which nobody asked come last: if they were all that there is time for, new Etcds would
 	// wait for ever.
-	return reconcile.Result{RequeueAfter: inStep(r.now(), r.syncPeriod), Priority: priority(handler.LowPriority)}, nil
+	return reconcile.Result{RequeueAfter: inStep(r.now(), period), Priority: priority(handler.LowPriority)}, nil
 }
 
 // steps are how many moments there are in a period at which Etcds are looked at for which nobody asked.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/health"
@@ -41,17 +44,40 @@ func tokenTaken(e *druidv1alpha1.Etcd) string {
 // deleted is made again, and the PodDisruptionBudget follows the health of the members that there are. The pods' template and
 // configuration stay as they are; without them nothing is made, as what they said is not known any more.
 func (p *Plan) sustain(o *Observed, size size, in desired.Input, now time.Time) error {
-	if o.TokenTaken || o.foreign() || o.incomplete() || o.replicas() == 0 {
+	if o.foreign() || o.incomplete() || o.replicas() == 0 {
 		return nil
 	}
 	p.sustained, p.healthy, p.Size = true, p.allReady(o, now), size.keep("the specification is refused")
 	in.Members, in.Replicas, in.Closed = p.Size.Members, p.Size.Replicas, false
 	in.PeerTLS, in.PeerCertificates = false, false // of which only the pods and their configuration know
-	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
+	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.backedUp(o))
+	asRunning(o, in)
 	set, err := desired.Objects(in)
 	if err != nil {
 		return err
 	}
 	p.pick(o, size, set, true)
 	return nil
+}
+
+// asRunning has the objects around the pods be those of the pods that run, where the specification is not applied.
+func asRunning(o *Observed, in desired.Input) {
+	if !o.incomplete() {
+		desired.PortsInUse(in.Etcd, o.StatefulSet.Spec.Template.Spec)
+	}
+}
+
+// backedUp: losing one member loses nothing. Of a store with which the members run, and which a specification that is not applied does
+// not name any more, nothing is known.
+func (p *Plan) backedUp(o *Observed) bool {
+	unapplied := p.Mode == ModeTend || len(p.Refused) > 0
+	former := o.StatefulSet != nil && o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] != ""
+	return p.safe.backedUp && !(p.safe.noStore && unapplied && former)
+}
+
+// reopens: the live object is a Service that has none of etcd's ports, as the cluster was falling asleep, and shall have them.
+func reopens(live, want client.Object) bool {
+	is, ok := live.(*corev1.Service)
+	shall, same := want.(*corev1.Service)
+	return ok && same && !desired.Serves(is) && desired.Serves(shall)
 }

@@ -141,7 +141,7 @@ func TestErrorsThatMayLastAreToldWhileAChangeWaits(t *testing.T) {
 		"a missing object is made": {missing, []druidv1alpha1.LastError{service, set, configMap}},
 		"there is nothing to do":   {quiet, []druidv1alpha1.LastError{service, set, configMap, lease}},
 		"the change is refused":    {refused, []druidv1alpha1.LastError{service, set, configMap, lease}},
-		"a Secret hinders all":     {taken, []druidv1alpha1.LastError{{Code: codeRefused, Description: tokenTaken(newEtcd(1)), ObservedAt: ago(0)}, service, set, budget, configMap, lease}},
+		"a Secret is in the way":   {taken, []druidv1alpha1.LastError{{Code: codeRefused, Description: tokenTaken(newEtcd(1)), ObservedAt: ago(0)}, service, set, configMap, lease}},
 	} {
 		o := running(t, 1, wants(1), func(o *Observed) { o.Etcd.Status.LastErrors = was })
 		if c.change != nil {

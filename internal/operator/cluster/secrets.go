@@ -27,7 +27,7 @@ const (
 	// not start, or sidecars are asked. tokenSeldom: otherwise, or up to half as much later, so that it is not
 	// looked for those of all Etcds at once.
 	tokenEvery  = time.Minute
-	tokenSeldom = 10 * time.Minute
+	tokenSeldom = time.Hour
 )
 
 // token makes one if there is no Secret with one. Nobody tells of Secrets, which the operator may not list: it is

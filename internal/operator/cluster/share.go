@@ -132,10 +132,16 @@ func alias(v, m reflect.Value) bool {
 
 // opaque types have parts that only they may touch, as quantities and times have.
 func opaque(t reflect.Type) bool {
-	for i := range t.NumField() {
-		if !t.Field(i).IsExported() {
-			return true
-		}
+	if known, is := opaques.Load(t); is {
+		return known.(bool)
 	}
-	return false
+	is := false
+	for i := range t.NumField() {
+		is = is || !t.Field(i).IsExported()
+	}
+	opaques.Store(t, is)
+	return is
 }
+
+// opaques are the types of which that is known.
+var opaques sync.Map

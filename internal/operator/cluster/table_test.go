@@ -24,6 +24,8 @@ func differs(a, b client.Object) bool {
 		return cmp.Diff(a.Data, b.(*corev1.ConfigMap).Data) != ""
 	case *policyv1.PodDisruptionBudget:
 		return cmp.Diff(a.Spec, b.(*policyv1.PodDisruptionBudget).Spec) != ""
+	case *corev1.Service:
+		return cmp.Diff(a.Spec.Ports, b.(*corev1.Service).Spec.Ports) != ""
 	case *rbacv1.Role:
 		return cmp.Diff(a.Rules, b.(*rbacv1.Role).Rules) != ""
 	}

@@ -84,7 +84,7 @@ func TestLooksForWhichNobodyAskedComeLast(t *testing.T) {
 		"nothing is left to do": {done, handler.LowPriority},
 		"a step is waited for":  {Plan{Mode: ModeApply}, 0},
 	} {
-		got, err := r.next(c.plan, outcome{})
+		got, err := r.next(&Observed{}, c.plan, outcome{})
 		if err != nil || got.Priority == nil || *got.Priority != c.want {
 			t.Errorf("%s: %+v (%v), want priority %d", name, got, err, c.want)
 		}

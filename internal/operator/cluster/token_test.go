@@ -78,7 +78,7 @@ func TestTheTokenOfAFormerEtcdOfTheNameIsWaitedFor(t *testing.T) {
 			if len(p.Objects) > 0 || p.Done() || !strings.Contains(p.Waits(), e.TokenSecretName()) {
 				t.Errorf("objects that are made: %d; it waits %q", len(p.Objects), p.Waits())
 			}
-			again, err := r.next(p, outcome{})
+			again, err := r.next(o, p, outcome{})
 			if refused := len(p.Refused) > 0; err != nil || refused != c.refused || (again.RequeueAfter > soon) != c.refused {
 				t.Errorf("refused: %t %q, looked at again after %s (%v); want it to be refused: %t", refused, p.Refused, again.RequeueAfter, err, c.refused)
 			}

@@ -15,8 +15,11 @@ const (
 	ContainerSidecar = "backup-restore"
 )
 
-// What is read from pods that are there already, see SidecarOf.
+// What is read from pods that are there already, see SidecarOf and PortsInUse.
 const (
+	clientPortName  = "client"
+	serverPortName  = "server"
+	wrapperPortName = "wrapper"
 	sidecarPortName = "backuprestore"
 	caArgument      = "--backup-restore-ca-cert-bundle-path="
 )
@@ -54,9 +57,9 @@ func etcdContainer(in Input) corev1.Container {
 		Command:         []string{"/usr/local/bin/etcd-wrapper"},
 		Args:            args,
 		Ports: []corev1.ContainerPort{
-			{Name: "server", ContainerPort: peerPort(e), Protocol: corev1.ProtocolTCP},
-			{Name: "client", ContainerPort: clientPort(e), Protocol: corev1.ProtocolTCP},
-			{Name: "wrapper", ContainerPort: wrapperPort(e), Protocol: corev1.ProtocolTCP},
+			{Name: serverPortName, ContainerPort: peerPort(e), Protocol: corev1.ProtocolTCP},
+			{Name: clientPortName, ContainerPort: clientPort(e), Protocol: corev1.ProtocolTCP},
+			{Name: wrapperPortName, ContainerPort: wrapperPort(e), Protocol: corev1.ProtocolTCP},
 		},
 		// Ready when a linearizable read succeeds. Alive also without a quorum, and for as long as a
 		// restoration takes.

@@ -48,6 +48,20 @@ func ReadConfigMap(e *druidv1alpha1.Etcd, c *corev1.ConfigMap) Live {
 	return l
 }
 
+// PortsInUse has an Etcd name the ports on which pods listen.
+func PortsInUse(e *druidv1alpha1.Etcd, pod corev1.PodSpec) {
+	fields := map[string]**int32{
+		clientPortName: &e.Spec.Etcd.ClientPort, serverPortName: &e.Spec.Etcd.ServerPort, wrapperPortName: &e.Spec.Etcd.WrapperPort, sidecarPortName: &e.Spec.Backup.Port,
+	}
+	for _, c := range pod.Containers {
+		for _, p := range c.Ports {
+			if field, is := fields[p.Name]; is {
+				*field = &p.ContainerPort
+			}
+		}
+	}
+}
+
 // Abridge keeps of a pod what is read of it anywhere: where it is, which images and Secrets it has, and how
 // its sidecar is reached.
 func Abridge(pod corev1.PodSpec) corev1.PodSpec {

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"maps"
+	"slices"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,14 +39,14 @@ func clientService(in Input) *corev1.Service {
 			SessionAffinity: corev1.ServiceAffinityNone,
 			Selector:        e.MemberPodLabels(),
 			Ports: []corev1.ServicePort{
-				port("client", clientPort(e)),
-				port("server", peerPort(e)),
-				port("backuprestore", sidecarPort(e)),
+				port(clientPortName, clientPort(e)),
+				port(serverPortName, peerPort(e)),
+				port(sidecarPortName, sidecarPort(e)),
 			},
 		},
 	}
 	if in.Closed {
-		s.Spec.Ports = []corev1.ServicePort{port("backuprestore", sidecarPort(e))}
+		s.Spec.Ports = []corev1.ServicePort{port(sidecarPortName, sidecarPort(e))}
 	}
 	if c := e.Spec.Etcd.ClientService; c != nil {
 		labels := maps.Clone(c.Labels)
@@ -57,6 +58,11 @@ func clientService(in Input) *corev1.Service {
 		s.Spec.TrafficDistribution = c.TrafficDistribution
 	}
 	return s
+}
+
+// Serves tells whether clients of etcd reach the members by the Service.
+func Serves(s *corev1.Service) bool {
+	return slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == clientPortName })
 }
 
 // peerService gives each pod a name as soon as it has an address, ready or not: members must find
