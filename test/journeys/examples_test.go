@@ -29,7 +29,7 @@ func examples(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	ways := map[string]sites.Way{}
-	for _, file := range []string{"s3", "minio", "ocs"} { // each below a prefix of its own
+	for _, file := range []string{"s3", "minio", "ocs", "ecs", "ceph"} { // each below a prefix of its own
 		ways[file] = sites.S3Way(&s.minio.S3, namespace, s.minio.Endpoint, s.minio.Root)
 	}
 	for file, of := range map[string]string{"gcs": "GCS", "abs": "Azure"} {
@@ -54,10 +54,21 @@ func examples(t *testing.T, s *site) {
 	for file, way := range ways {
 		s.apply(t, inNamespace(namespace, laidOver(t, file+".yaml", way))...)
 	}
+	bare := []string{"minimal", "without-backups"}
+	for _, file := range bare {
+		objects := read(t, file+".yaml")
+		delete(objects[0]["spec"].(map[string]any), "storageClass") // the reader's own
+		s.apply(t, inNamespace(namespace, objects)...)
+	}
+	await := func(name, condition string) {
+		s.kubectl(t, "--namespace="+namespace, "wait", "etcd/"+name, "--for=condition="+condition, "--timeout="+patience.String())
+	}
 	for name := range ways {
-		for _, condition := range []string{"Ready", "BackupReady"} {
-			s.kubectl(t, "--namespace="+namespace, "wait", "etcd/"+name, "--for=condition="+condition, "--timeout="+patience.String())
-		}
+		await(name, "Ready")
+		await(name, "BackupReady")
+	}
+	for _, name := range bare {
+		await(name, "Ready")
 	}
 	for file, kind := range map[string]string{"snapshot-task": "etcdoperatortask", "ops-task": "etcdopstask"} { // of the Etcd s3, as they stand
 		s.apply(t, inNamespace(namespace, read(t, file+".yaml"))...)

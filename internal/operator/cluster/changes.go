@@ -11,7 +11,7 @@ import (
 )
 
 // What is looked at for at once. Everything else is found with the next look, at the latest after the
-// period of status updates: heartbeats and sizes that change all the time would otherwise be looked at
+// period of status updates, or of a steady Etcd after a few of them: heartbeats and sizes that change all the time would otherwise be looked at
 // all the time.
 
 // etcdChanged: somebody else than we changed the Etcd.
@@ -34,10 +34,18 @@ func memberTells() predicate.Predicate {
 		}
 		a, b := before.Status, now.Status
 		return a.State != b.State || a.SubState != b.SubState || a.Waiting != b.Waiting || a.VolumeFull != b.VolumeFull || a.BackupLeader != b.BackupLeader ||
-			len(a.Transitions) != len(b.Transitions) || !reflect.DeepEqual(a.Alarms, b.Alarms) || !reflect.DeepEqual(a.PeerTLSEnabled, b.PeerTLSEnabled) ||
+			!reflect.DeepEqual(lastTransition(a), lastTransition(b)) || !reflect.DeepEqual(a.Alarms, b.Alarms) || !reflect.DeepEqual(a.PeerTLSEnabled, b.PeerTLSEnabled) ||
 			!reflect.DeepEqual(uploadFailure(a.Snapshots), uploadFailure(b.Snapshots)) || !reflect.DeepEqual(bucketOf(a), bucketOf(b)) || (a.Snapshots == nil) != (b.Snapshots == nil) ||
 			lastFull(a) != lastFull(b)
 	}}
+}
+
+// lastTransition is how a member came into its state; the zero value: it is not known. Of those before only so many are kept.
+func lastTransition(m druidv1alpha1.MemberReport) (last druidv1alpha1.MemberTransition) {
+	if n := len(m.Transitions); n > 0 {
+		last = m.Transitions[n-1]
+	}
+	return last
 }
 
 // lastFull is the name of the newest full that a member knows of; empty: none.

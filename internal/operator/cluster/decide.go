@@ -158,6 +158,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	}
 	p.Conditions = health.Conditions(seen, p.Members, now)
 	p.safe = safetyOf(o, p.Conditions)
+	p.distrust(o)
 	p.healthy = p.allReady(o, now)
 	if q := o.Quiet; q != nil && q.healthy == p.healthy && q.backedUp == p.safe.backedUp {
 		p.Mode, p.Why, p.Size, p.schedules, p.images = q.mode, q.why, q.size, q.schedules, q.images
@@ -174,6 +175,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	in := input(o, s, &p)
 	if p.Mode != ModeWatch && !o.TokenGoing {
 		p.refuse(o, in)
+		p.distrust(o)
 	}
 	p.steps(o, size, now)
 	p.conclude(o, now)
@@ -192,7 +194,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		p.keepLocked(o)
 		return p, p.sustain(o, size, in, now)
 	}
-	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.backedUp(o))
+	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
 	if p.Mode == ModeTend {
 		p.stayOpen(o)
 		asRunning(o, in)
@@ -388,8 +390,8 @@ func (p *Plan) pick(o *Observed, size size, set desired.Set, tend bool) {
 				continue
 			}
 		case "PodDisruptionBudget":
-		default:
-			if live := o.Live[key]; tend && live != nil && (o.replicas() == 0 || !reopens(live, object)) {
+		default: // beside pods that are made by the specification everything is
+			if live := o.Live[key]; tend && live != nil && !o.incomplete() && !o.reopens(live, object) {
 				continue
 			}
 		}

@@ -419,6 +419,8 @@ func TestARunningClusterKeepsWhatItNeedsWhileItsSpecificationIsRefused(t *testin
 	closed := func(o *Observed) {
 		wants(0)(o)
 		s := o.Live[Key{"Service", "main-client"}].(*corev1.Service)
+		s.Annotations = map[string]string{"its": "own", kube.AnnotationApplied: "digest"}
+		o.Etcd.Spec.Etcd.ClientService = &druidv1alpha1.ClientService{Annotations: map[string]string{"its": "new"}}
 		s.Spec.Ports = slices.DeleteFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name != "backuprestore" })
 	}
 	for phrase, c := range map[string]struct {
@@ -442,6 +444,7 @@ func TestARunningClusterKeepsWhatItNeedsWhileItsSpecificationIsRefused(t *testin
 		}, ""},
 		"it was falling asleep":            {testSettings, closed, "change Service main-client"},
 		"a change of that was not applied": {tends, closed, "change Service main-client"},
+		"its members are told to stop":     {testSettings, func(o *Observed) { closed(o); recorded(2)(o) }, ""},
 		"it sleeps":                        {testSettings, func(o *Observed) { closed(o); o.StatefulSet.Spec.Replicas, o.Pods = ptr(int32(0)), nil }, ""},
 		"other ports are wanted": {testSettings, func(o *Observed) {
 			o.Etcd.Spec.Etcd.ClientPort = ptr(int32(12379))
@@ -462,10 +465,50 @@ func TestARunningClusterKeepsWhatItNeedsWhileItsSpecificationIsRefused(t *testin
 			if b, ok := object.(*policyv1.PodDisruptionBudget); ok && slices.Contains([]string{"a member is ill", "the store is to go"}, phrase) && b.Spec.MinAvailable.IntValue() != 3 {
 				t.Errorf("%s: %s pods must be there, want all three", phrase, b.Spec.MinAvailable)
 			}
+			if s, ok := object.(*corev1.Service); ok && s.Name == "main-client" && o.Live[keyOf(s)] != nil && s.Annotations["its"] != "own" {
+				t.Errorf("%s: its annotations become those that are not applied: %v", phrase, s.Annotations)
+			}
 			if s, ok := object.(*corev1.Service); ok && s.Name == "main-client" && (len(s.Spec.Ports) != 3 || s.Spec.Ports[0].Port != 2379) {
 				t.Errorf("%s: clients reach it by %v, want the port on which the pods listen", phrase, s.Spec.Ports)
 			}
 		}
+	}
+}
+
+// The members that run have the store that the specification, which is not applied, does not name any more.
+func TestPodsAreNotReplacedAsIfThereWereNoStoreThatTheyHave(t *testing.T) {
+	tends := testSettings
+	tends.AutoReconcile = false
+	for phrase, c := range map[string]struct {
+		settings Settings
+		change   func(*Observed)
+		want     rollout.StepKind
+	}{
+		"it is applied":     {testSettings, func(*Observed) {}, rollout.Delete},
+		"it is not applied": {tends, func(*Observed) {}, rollout.Wait},
+		"it is refused": {testSettings, func(o *Observed) {
+			o.Etcd.Spec.Etcd.ClientUrlTLS = &druidv1alpha1.TLSConfig{ServerTLSSecretRef: corev1.SecretReference{Name: "server", Namespace: "elsewhere"}}
+		}, rollout.Wait},
+	} {
+		o := running(t, 3, former(0), c.change, func(o *Observed) { o.Etcd.Spec.Backup.Store = nil; o.Etcd.Generation++ })
+		if p := mustDecide(t, o, c.settings); p.Pod.Kind != c.want {
+			t.Errorf("%s: %s (%s), want %s", phrase, p.Pod.Kind, p.Pod.Reason, c.want)
+		}
+	}
+}
+
+// Pods that are made anew by a specification that is not applied, as what they said is not known any more, are reached by it, too.
+func TestTheServiceFollowsPodsThatAreMadeAnew(t *testing.T) {
+	tends := testSettings
+	tends.AutoReconcile = false
+	o := running(t, 3, relaxed, func(o *Observed) {
+		delete(o.Live, Key{"ConfigMap", "main-config"})
+		o.ConfigMap = nil
+		o.Etcd.Spec.Etcd.ClientPort = ptr(int32(12379))
+		o.Etcd.Generation++
+	})
+	if got := strings.Join(changes(o, mustDecide(t, o, tends)), ", "); got != "change Service main-client, make ConfigMap main-config, change StatefulSet main" {
+		t.Errorf("%q", got)
 	}
 }
 

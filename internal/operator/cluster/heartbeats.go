@@ -164,7 +164,7 @@ func (h *heartbeats) take(began time.Time, found map[types.NamespacedName][]*coo
 		case !is && len(before.leases) > 0:
 			changed = append(changed, etcd)
 		case !is:
-		case h.tells(began, before.leases, now.leases):
+		case h.tells(before.leases, now.leases) || h.late(now) && !h.late(before):
 			changed = append(changed, etcd)
 		}
 	}
@@ -177,12 +177,9 @@ func (h *heartbeats) take(began time.Time, found map[types.NamespacedName][]*coo
 	return changed
 }
 
-// tells: there are other members, or one is told anew by somebody else, plays another part, is back after it was
-// not heard of for longer than a threshold, or was not heard of for half of that, which an Etcd that is steady is not looked at for.
-func (h *heartbeats) tells(began time.Time, before, now []*coordinationv1.Lease) bool {
-	if slices.ContainsFunc(now, func(l *coordinationv1.Lease) bool { return h.late(l, began) }) {
-		return true
-	}
+// tells: there are other members, or one is told anew by somebody else, plays another part, or is back after it was
+// not heard of for longer than a threshold.
+func (h *heartbeats) tells(before, now []*coordinationv1.Lease) bool {
 	return !slices.EqualFunc(before, now, func(b, n *coordinationv1.Lease) bool {
 		if b.UID != n.UID || headChanged(b, n) || !reflect.DeepEqual(b.Spec.HolderIdentity, n.Spec.HolderIdentity) {
 			return false
@@ -195,13 +192,12 @@ func (h *heartbeats) tells(began time.Time, before, now []*coordinationv1.Lease)
 	})
 }
 
-// late: it was not renewed for half of the time after which it is expired, or has expired a moment ago.
-func (h *heartbeats) late(l *coordinationv1.Lease, now time.Time) bool {
-	if l.Spec.RenewTime == nil {
-		return false
-	}
-	age := now.Sub(l.Spec.RenewTime.Time)
-	return age >= h.unknown/2 && age < h.unknown+2*heartbeatsEvery
+// late: a member was not heard of for half of the time after which its Lease is expired. Its Etcd, which may be steady, is looked at
+// more often from there on.
+func (h *heartbeats) late(at heard) bool {
+	return slices.ContainsFunc(at.leases, func(l *coordinationv1.Lease) bool {
+		return l.Spec.RenewTime != nil && at.at.Sub(l.Spec.RenewTime.Time) >= h.unknown/2
+	})
 }
 
 func byLeaseName(a, b *coordinationv1.Lease) int { return cmp.Compare(a.Name, b.Name) }

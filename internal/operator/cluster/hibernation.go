@@ -155,11 +155,24 @@ func wasThere(o *Observed, p *corev1.Pod) bool {
 	return h == nil || h.AwakeSince == nil || !p.CreationTimestamp.After(h.AwakeSince.Time)
 }
 
-// stayOpen has members serve clients again: what is refused does not go on by itself. Those that were told to stop do so.
+// stayOpen has members serve clients again: what is refused, or not applied, does not go on by itself, and nothing is said of it. Those
+// that were told to stop do so.
 func (p *Plan) stayOpen(o *Observed) {
-	if o.replicas() > 0 {
-		p.Sleep.Refuse, p.Sleep.Admit = false, len(refusers(o)) > 0
+	p.Sleep.Refuse = false
+	if o.replicas() == 0 || o.stops() {
+		return
 	}
+	p.Sleep.Admit = len(refusers(o)) > 0
+	p.Conditions = slices.DeleteFunc(p.Conditions, func(c druidv1alpha1.Condition) bool {
+		return c.Type == druidv1alpha1.ConditionHibernated && c.Status == druidv1alpha1.ConditionFalse && c.Reason != druidv1alpha1.ReasonWakingUp
+	})
+}
+
+// stops: it was written down that members are told to stop, and not that they are wanted again. What the cache knows of the
+// StatefulSet may be from before that.
+func (o *Observed) stops() bool {
+	h := o.Etcd.Status.Hibernation
+	return h != nil && h.EtcdUID == o.Etcd.UID && h.AwakeSince == nil
 }
 
 // mustAgree are the ordinals of the members whose revision has to be that of the final snapshot: those that have a

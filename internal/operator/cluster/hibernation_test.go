@@ -312,17 +312,22 @@ func TestMembersServeClientsWhileTheSpecificationIsRefused(t *testing.T) {
 		o.Etcd.Spec.Backup.Store.Roles = &druidv1alpha1.StoreRoles{CollectorSecretRef: &corev1.SecretReference{Name: "collector", Namespace: "elsewhere"}}
 	}
 	for phrase, c := range map[string]struct {
-		seen          []func(*Observed)
-		refuse, admit bool
+		seen                []func(*Observed)
+		refuse, admit, told bool
 	}{
-		"nobody was asked yet":      {[]func(*Observed){wants(0), refused}, false, false},
-		"they were asked before":    {[]func(*Observed){wants(0), refusing, refused}, false, true},
-		"everything is proven":      {[]func(*Observed){wants(0), refusing, finalTaken(), refused}, false, true},
-		"members were told to stop": {[]func(*Observed){wants(0), refusing, recorded(2), refused, func(o *Observed) { *o.StatefulSet.Spec.Replicas = 0 }}, false, false},
+		"nobody was asked yet":      {[]func(*Observed){wants(0), refused}, false, false, false},
+		"they were asked before":    {[]func(*Observed){wants(0), refusing, refused}, false, true, false},
+		"everything is proven":      {[]func(*Observed){wants(0), refusing, finalTaken(), refused}, false, true, false},
+		"members were told to stop": {[]func(*Observed){wants(0), refusing, recorded(2), refused, func(o *Observed) { *o.StatefulSet.Spec.Replicas = 0 }}, false, false, true},
+		"and the cache is behind":   {[]func(*Observed){wants(0), refusing, recorded(2), refused}, false, false, true},
+		"they are wanted again":     {[]func(*Observed){refusing, refused}, false, true, true},
 	} {
 		p := mustDecide(t, running(t, 3, c.seen...), testSettings)
 		if len(p.Refused) == 0 || p.Sleep.Refuse != c.refuse || p.Sleep.Admit != c.admit {
 			t.Errorf("%s: refuse %t, admit %t; want %t, %t; refused %q", phrase, p.Sleep.Refuse, p.Sleep.Admit, c.refuse, c.admit, p.Refused)
+		}
+		if h := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionHibernated); (h != nil) != c.told {
+			t.Errorf("%s: of the hibernation it tells %+v", phrase, h)
 		}
 	}
 }

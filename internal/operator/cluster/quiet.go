@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,13 +36,18 @@ type Quiet struct {
 	volumes volumes.Action // as of this look
 }
 
-// steadyPeriods is after how many periods of status updates an Etcd is looked at for which nobody asks and that is steady.
-const steadyPeriods = 4
+// After how many periods of status updates, and how long at the most unless one is longer, an Etcd is looked at for which nobody asks and
+// that is steady.
+const (
+	steadyPeriods = 4
+	steadyAtMost  = time.Minute
+)
 
-// steady: nothing was to be done, and after d nothing else will be decided or said, as long as its members go on to report and nobody
-// tells of anything. What time alone changes changes once, such as a backup that gets too old, so it is the same until then, too.
+// steady: nothing was to be done, nothing is wrong, and after d nothing else will be decided or said, as long as its members go on to
+// report and nobody tells of anything. What time alone changes changes once, such as a backup that gets too old, so it is the same until
+// then, too.
 func steady(o *Observed, p Plan, s Settings, now time.Time, d time.Duration) bool {
-	if o.Quiet == nil {
+	if o.Quiet == nil || unsettled(o, p, now) {
 		return false
 	}
 	later := *o
@@ -55,6 +61,13 @@ func steady(o *Observed, p Plan, s Settings, now time.Time, d time.Duration) boo
 	}
 	q, err := Decide(&later, s, now.Add(d))
 	return err == nil && reflect.DeepEqual(p, q)
+}
+
+// unsettled: something is wrong, or on its way. Looks ask then for more than what is watched, such as Secrets, events and classes.
+func unsettled(o *Observed, p Plan, now time.Time) bool {
+	return p.Volumes.Kind != volumes.None || p.Hibernation != nil || len(troubledClaims(o.Claims, now)) > 0 ||
+		o.Etcd.BackupsEnabled() && !holds(p.Conditions, druidv1alpha1.ConditionBackupReady) ||
+		slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && !podReady(p) })
 }
 
 // fingerprint is over everything that decides what the objects of an Etcd shall be, and what they are.

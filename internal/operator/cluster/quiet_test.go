@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/volumes"
 )
 
 func TestALookThatFindsTheSameMakesNoObjects(t *testing.T) {
@@ -96,7 +97,12 @@ func TestAnEtcdIsSteadyUntilTimeChangesSomething(t *testing.T) {
 		"uploads are due":                   {func(o *Observed) { o.Members[2].Status.Snapshots.NothingNew = ptr(ago(3 * time.Minute)) }, time.Minute, false},
 		"something was to be done just now": {func(o *Observed) { o.Quiet = nil }, time.Minute, false},
 	} {
-		o := running(t, 3, relaxed, func(o *Observed) { o.Asked = false })
+		o := running(t, 3, relaxed, func(o *Observed) {
+			o.Asked = false
+			for _, c := range o.Claims {
+				c.Status.Capacity = c.Spec.Resources.Requests
+			}
+		})
 		p := mustDecide(t, o, testSettings)
 		o.Etcd.Status = statusOf(o, p, outcome{}, "run", testNow) // as it is known from here on
 		q, is := quiet(o, mustDecide(t, o, testSettings), outcome{})
@@ -111,6 +117,39 @@ func TestAnEtcdIsSteadyUntilTimeChangesSomething(t *testing.T) {
 		}
 		if phrase == "nothing happens" && !o.Leases[0].Spec.RenewTime.Equal(before[0].Spec.RenewTime) {
 			t.Errorf("a Lease was changed: %v", o.Leases[0].Spec.RenewTime)
+		}
+	}
+}
+
+func TestWhereSomethingIsWrongNothingIsSettled(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		see    func(*Observed)
+		decide func(*Plan)
+		want   bool
+	}{
+		"nothing is":               {},
+		"a pod begins":             {see: func(o *Observed) { o.Pods[1].Status.Conditions = nil }, want: true},
+		"no node has room":         {see: func(o *Observed) { o.Pods[1].Spec.NodeName, o.Pods[1].Status.Conditions = "", nil }},
+		"a volume is not bound":    {see: func(o *Observed) { o.Claims[0].Status.Phase = "Pending" }, want: true},
+		"a volume does not grow":   {decide: func(p *Plan) { p.Volumes.Kind = volumes.Report }, want: true},
+		"it woke up":               {decide: func(p *Plan) { p.Hibernation = &druidv1alpha1.HibernationStatus{} }, want: true},
+		"nothing is backed up":     {see: func(o *Observed) { o.Members[2].Status.Snapshots.NothingNew = ptr(ago(time.Hour)) }, want: true},
+		"and nobody wants it, too": {see: func(o *Observed) { o.Members[2].Status.Snapshots, o.Etcd.Spec.Backup.Store = nil, nil }},
+	} {
+		o := running(t, 3, func(o *Observed) {
+			for i, c := range o.Claims {
+				c.Status.Capacity, o.Pods[i].Spec.NodeName = c.Spec.Resources.Requests, "node"
+			}
+		})
+		if c.see != nil {
+			c.see(o)
+		}
+		p := mustDecide(t, o, testSettings)
+		if c.decide != nil {
+			c.decide(&p)
+		}
+		if got := unsettled(o, p, testNow); got != c.want {
+			t.Errorf("%s: unsettled %t", phrase, got)
 		}
 	}
 }

@@ -149,8 +149,8 @@ func (r *Reconciler) next(o *Observed, p Plan, out outcome) (reconcile.Result, e
 		return reconcile.Result{RequeueAfter: min(soon, r.syncPeriod), Priority: priority(0)}, nil
 	}
 	period := r.syncPeriod
-	if steady(o, p, r.settings, r.now(), steadyPeriods*period) {
-		period *= steadyPeriods
+	if longer := max(period, min(steadyPeriods*period, steadyAtMost)); steady(o, p, r.settings, r.now(), longer) {
+		period = longer
 	}
 	// Looks for which nobody asked come last: if they were all that there is time for, new Etcds would
 	// wait for ever.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/health"
+	"druid.internal/druid/internal/operator/kube"
 )
 
 // refuse finds what is not done although the specification wants it.
@@ -50,7 +52,7 @@ func (p *Plan) sustain(o *Observed, size size, in desired.Input, now time.Time) 
 	p.sustained, p.healthy, p.Size = true, p.allReady(o, now), size.keep("the specification is refused")
 	in.Members, in.Replicas, in.Closed = p.Size.Members, p.Size.Replicas, false
 	in.PeerTLS, in.PeerCertificates = false, false // of which only the pods and their configuration know
-	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.backedUp(o))
+	in.MinAvailable = health.MinAvailable(p.Size.Replicas, p.healthy, p.safe.backedUp)
 	asRunning(o, in)
 	set, err := desired.Objects(in)
 	if err != nil {
@@ -62,22 +64,29 @@ func (p *Plan) sustain(o *Observed, size size, in desired.Input, now time.Time) 
 
 // asRunning has the objects around the pods be those of the pods that run, where the specification is not applied.
 func asRunning(o *Observed, in desired.Input) {
-	if !o.incomplete() {
-		desired.PortsInUse(in.Etcd, o.StatefulSet.Spec.Template.Spec)
+	if o.incomplete() {
+		return
+	}
+	desired.PortsInUse(in.Etcd, o.StatefulSet.Spec.Template.Spec)
+	if s, there := o.Live[Key{"Service", o.Etcd.ClientServiceName()}].(*corev1.Service); there {
+		annotations := maps.Clone(s.Annotations)
+		delete(annotations, kube.AnnotationApplied)
+		in.Etcd.Spec.Etcd.ClientService = &druidv1alpha1.ClientService{Labels: s.Labels, Annotations: annotations, TrafficDistribution: s.Spec.TrafficDistribution}
 	}
 }
 
-// backedUp: losing one member loses nothing. Of a store with which the members run, and which a specification that is not applied does
-// not name any more, nothing is known.
-func (p *Plan) backedUp(o *Observed) bool {
+// distrust: of a store with which the members run, and which a specification that is not applied does not name any more, nothing is
+// known, so that they are not taken for backed up.
+func (p *Plan) distrust(o *Observed) {
 	unapplied := p.Mode == ModeTend || len(p.Refused) > 0
-	former := o.StatefulSet != nil && o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] != ""
-	return p.safe.backedUp && !(p.safe.noStore && unapplied && former)
+	if unapplied && p.safe.noStore && o.StatefulSet != nil && o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] != "" {
+		p.safe = safety{why: "the specification, which is not applied, does not name their store any more"}
+	}
 }
 
 // reopens: the live object is a Service that has none of etcd's ports, as the cluster was falling asleep, and shall have them.
-func reopens(live, want client.Object) bool {
+func (o *Observed) reopens(live, want client.Object) bool {
 	is, ok := live.(*corev1.Service)
 	shall, same := want.(*corev1.Service)
-	return ok && same && !desired.Serves(is) && desired.Serves(shall)
+	return ok && same && !desired.Serves(is) && desired.Serves(shall) && o.replicas() > 0 && !o.stops()
 }

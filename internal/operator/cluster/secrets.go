@@ -27,7 +27,7 @@ const (
 	// not start, or sidecars are asked. tokenSeldom: otherwise, or up to half as much later, so that it is not
 	// looked for those of all Etcds at once.
 	tokenEvery  = time.Minute
-	tokenSeldom = time.Hour
+	tokenSeldom = 30 * time.Minute
 )
 
 // token makes one if there is no Secret with one. Nobody tells of Secrets, which the operator may not list: it is
@@ -54,14 +54,14 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 		return fmt.Errorf("read the Secret %s: %w", e.TokenSecretName(), err)
 	case ofFormer(&secret, e):
 		o.TokenGoing = true
-		return nil
 	case !belongs(&secret, e):
 		o.TokenTaken = true
-		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tokens[e.UID] = r.now()
+	if r.tokens[e.UID] = r.now(); o.TokenGoing || o.TokenTaken {
+		r.tokens[e.UID] = time.Time{} // at each look until one is there that is ours
+	}
 	return nil
 }
 

@@ -171,9 +171,7 @@ func (s size) keep(why string) rollout.ScaleStep {
 // nobody is, of a cluster that sleeps.
 func (s size) present() size {
 	e := s.o.Etcd
-	h := e.Status.Hibernation
-	stops := h != nil && h.EtcdUID == e.UID && h.AwakeSince == nil
-	asleep := (stops || holds(e.Status.Conditions, druidv1alpha1.ConditionHibernated)) && len(s.o.Pods) == 0
+	asleep := (s.o.stops() || holds(e.Status.Conditions, druidv1alpha1.ConditionHibernated)) && len(s.o.Pods) == 0
 	if s.want = s.o.replicas(); s.o.StatefulSet == nil && !asleep && !e.RuntimeComponentsDisabled() && len(s.o.Members)+len(s.o.Pods) > 0 {
 		if s.want = s.live.Members; s.want == 0 {
 			for i := range s.o.Members {

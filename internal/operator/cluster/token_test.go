@@ -82,6 +82,10 @@ func TestTheTokenOfAFormerEtcdOfTheNameIsWaitedFor(t *testing.T) {
 			if refused := len(p.Refused) > 0; err != nil || refused != c.refused || (again.RequeueAfter > soon) != c.refused {
 				t.Errorf("refused: %t %q, looked at again after %s (%v); want it to be refused: %t", refused, p.Refused, again.RequeueAfter, err, c.refused)
 			}
+			o = running(t, 1)
+			if err := r.token(context.Background(), o, false); err != nil || o.TokenTaken != c.refused || o.TokenGoing == c.refused {
+				t.Errorf("when pods run and nobody is asked, it is taken: %t, goes: %t (%v)", o.TokenTaken, o.TokenGoing, err)
+			}
 		})
 	}
 }
