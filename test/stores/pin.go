@@ -16,7 +16,7 @@ const (
 	EtcdVersion          = "v3.6.16"
 	Etcd35Version        = "v3.5.21" // as in cmd/etcd35/go.mod and cmd/etcdutl35/go.mod
 	FakeGCSVersion       = "v1.56.1" // as in cmd/fakegcs/go.mod
-	KubernetesVersion    = "v1.36.3" // the newest there is; as in cmd/kubernetes/go.mod
+	KubernetesVersion    = "v1.36.3" // the newest that is tried; as in cmd/kubernetes/go.mod
 	Kubernetes134Version = "v1.34.4" // as in cmd/kubernetes/older.mod
 	MinIOVersion         = "v0.0.0-20260212201848-7aac2a2c5b7c"
 	NamespacesVersion    = "6.1"     // of ip; the distribution's
