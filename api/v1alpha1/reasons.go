@@ -158,6 +158,6 @@ const (
 const (
 	ReasonLeaseSucceeded             = "LeaseSucceeded"             // the member renewed its Lease in time
 	ReasonLeaseExpired               = "LeaseExpired"               // it did not, though its containers run
-	ReasonContainersNotReady         = "ContainersNotReady"         // it did not, and its containers do not run
+	ReasonContainersNotReady         = "ContainersNotReady"         // it did not, and its containers do not run, or nothing was heard of it since its pod was made, or it has none
 	ReasonUnknownGracePeriodExceeded = "UnknownGracePeriodExceeded" // it did not for so long that it counts as gone
 )

@@ -126,6 +126,9 @@ func podOf(o *Observed, p *corev1.Pod, now time.Time) rollout.Pod {
 	if answered {
 		pod.Busy = busy(m)
 	}
+	if !pod.Ready {
+		pod.UnreadySince = unreadySince(p)
+	}
 	pod.Stuck = pod.Terminating && now.Sub(p.DeletionTimestamp.Time) > stuckAfter
 	return pod
 }

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/rollout"
 )
 
@@ -78,5 +81,42 @@ func TestTheLastPodWithTheDataStays(t *testing.T) {
 				t.Errorf("DataVolumesReady is %s (%s), want False", v.Status, v.Message)
 			}
 		})
+	}
+}
+
+// An image that was named by mistake and taken back: etcd's container runs, but etcd is not started without the sidecar.
+func TestAPodWhoseSidecarNeverRanIsReplaced(t *testing.T) {
+	waits := func(change ...func(*corev1.ContainerStatus)) func(*Observed) {
+		return func(o *Observed) {
+			former(1)(o)
+			p := o.Pods[1]
+			for i := range p.Status.Conditions {
+				p.Status.Conditions[i].Status, p.Status.Conditions[i].LastTransitionTime = corev1.ConditionFalse, ago(10*time.Minute)
+			}
+			c := corev1.ContainerStatus{Name: desired.ContainerSidecar, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}
+			for _, f := range change {
+				f(&c)
+			}
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, c)
+			delete(o.Sidecars, 1)
+		}
+	}
+	ran := func(c *corev1.ContainerStatus) { c.RestartCount = 1 }
+	ended := func(c *corev1.ContainerStatus) {
+		c.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
+	}
+	failing := func(o *Observed) { o.Members[2].Status.Snapshots.NothingNew = ptr(ago(time.Hour)) }
+	for phrase, c := range map[string]struct {
+		seen []func(*Observed)
+		want string
+	}{
+		"it never ran":                           {[]func(*Observed){waits(), failing}, "Delete main-1"},
+		"it ran before":                          {[]func(*Observed){waits(ran), failing}, "Wait "},
+		"it ended before":                        {[]func(*Observed){waits(ended), failing}, "Wait "},
+		"it ran before, and the others are well": {[]func(*Observed){waits(ran)}, "Delete main-1"},
+	} {
+		if p := mustDecide(t, running(t, 3, c.seen...), testSettings); string(p.Pod.Kind)+" "+p.Pod.Pod != c.want {
+			t.Errorf("%s: %s %s, want %s: %s", phrase, p.Pod.Kind, p.Pod.Pod, c.want, p.Pod.Reason)
+		}
 	}
 }

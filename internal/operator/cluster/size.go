@@ -304,14 +304,14 @@ func (s size) ordinalAt(urls []string) (int, bool) {
 }
 
 // idleSince is since when the member of a pod is known to take no part: by the kubelet, for which its
-// etcd does not run, or by its own sidecar. Zero: that is not known.
+// etcd does not run, or its sidecar never did, without which etcd is not started, or by its own sidecar. Zero: that is not known.
 func (o *Observed) idleSince(ordinal int) time.Time {
 	p := o.pod(ordinal)
 	if p == nil || podReady(p) {
 		return time.Time{}
 	}
 	since := unreadySince(p)
-	if !etcdRuns(p) {
+	if !etcdRuns(p) || sidecarNeverRan(p) {
 		return since
 	}
 	if m, answered := o.Sidecars[ordinal]; answered && !participates(m) {
@@ -324,6 +324,13 @@ func (o *Observed) idleSince(ordinal int) time.Time {
 func etcdRuns(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == desired.ContainerEtcd && c.State.Running != nil
+	})
+}
+
+// sidecarNeverRan: the kubelet says of the container that it was never started in this pod.
+func sidecarNeverRan(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == desired.ContainerSidecar && c.State.Waiting != nil && c.LastTerminationState.Terminated == nil && c.RestartCount == 0
 	})
 }
 

@@ -120,6 +120,7 @@ func TestClusterIDMismatchNamesTheMembers(t *testing.T) {
 		"the same":                            {cluster(3), isFalse, "ClusterIDsMatch", ""},
 		"another one":                         {cluster(3, held(1, "a1:c2:Leader")), isTrue, "ClusterIDsDiffer", "main-0 and main-2 of cluster 00000000000000c1, main-1 of cluster 00000000000000c2"},
 		"another one, which is gone":          {cluster(3, held(1, "a1:c2:Leader"), gone(1)), isFalse, "ClusterIDsMatch", ""},
+		"what a pod said that is gone":        {cluster(3, held(1, "a1:c2:Leader"), func(o *Observation) { o.Pods[1].CreationTimestamp = ago(0) }), isFalse, "ClusterIDsMatch", "one cluster"},
 		"the old form, the EtcdMembers say":   {cluster(3, held(1, "a1:Member"), reports(1, func(m *druidv1alpha1.MemberReport) { m.ClusterID = ptr("00000000000000c3") })), isTrue, "ClusterIDsDiffer", "00000000000000c3"},
 		"the old form, nobody says":           {cluster(1, held(0, "a0:Leader"), reports(0, func(m *druidv1alpha1.MemberReport) { m.ClusterID = nil })), isUnknown, "ClusterIDsNotKnown", ""},
 		"no member is ready":                  {cluster(1, gone(0)), isUnknown, "ClusterIDsNotKnown", ""},

@@ -16,6 +16,7 @@ import (
 // Members are the members as their Leases show them, by ordinal. Those whose Lease was never
 // renewed are left out: nothing is known of them, and they do not count as working.
 //
+//	before its pod was made, or there is none    NotReady  ContainersNotReady
 //	renewed within Unknown                       Ready     LeaseSucceeded
 //	later, and the pod is missing or not ready   NotReady  ContainersNotReady
 //	later, the pod being ready                   Unknown   LeaseExpired
@@ -31,7 +32,7 @@ func Members(o Observation, t Thresholds, now time.Time) []druidv1alpha1.EtcdMem
 		if id, ok := identity(l); ok {
 			m.ID, m.Role = &id.ID, &id.Role
 		}
-		m.Status, m.Reason = judge(now.Sub(l.Spec.RenewTime.Time), t, podReady(o.pod(i)))
+		m.Status, m.Reason = judge(now.Sub(l.Spec.RenewTime.Time), t, o.former(i, l), podReady(o.pod(i)))
 		//nolint:staticcheck // deprecated for readers, not for us: its times must be kept
 		before := named(o.Etcd.Status.Members, m.Name, func(s *druidv1alpha1.EtcdMemberStatus) string { return s.Name })
 		if before != nil && before.Status == m.Status {
@@ -42,9 +43,18 @@ func Members(o Observation, t Thresholds, now time.Time) []druidv1alpha1.EtcdMem
 	return out
 }
 
+// former: the pod that renewed the Lease is gone, so that what it told of its member counts for nothing. Of members that are to leave
+// the pod goes first, when etcd does not list them any more.
+func (o Observation) former(ordinal int, l *coordinationv1.Lease) bool {
+	p := o.pod(ordinal)
+	return ordinal < o.expected() && (p == nil || l.Spec.RenewTime.Time.Before(p.CreationTimestamp.Time))
+}
+
 // judge is the table above.
-func judge(age time.Duration, t Thresholds, podReady bool) (druidv1alpha1.EtcdMemberConditionStatus, string) {
+func judge(age time.Duration, t Thresholds, former, podReady bool) (druidv1alpha1.EtcdMemberConditionStatus, string) {
 	switch {
+	case former && age < t.Unknown+t.NotReady:
+		return druidv1alpha1.EtcdMemberStatusNotReady, druidv1alpha1.ReasonContainersNotReady
 	case age < t.Unknown:
 		return druidv1alpha1.EtcdMemberStatusReady, druidv1alpha1.ReasonLeaseSucceeded
 	case age >= t.Unknown+t.NotReady:

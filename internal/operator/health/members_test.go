@@ -22,12 +22,16 @@ func TestAMemberIsJudgedByItsLeaseAndItsPod(t *testing.T) {
 		"renewed by a clock ahead of ours":  {cluster(1, renewed(0, -time.Minute)), "Ready", "LeaseSucceeded"},
 		"just renewed, the pod is not well": {cluster(1, podDown(0)), "Ready", "LeaseSucceeded"},
 		"almost expired":                    {cluster(1, renewed(0, time.Minute-1)), "Ready", "LeaseSucceeded"},
+		"just renewed, there is no pod":     {cluster(1, func(o *Observation) { o.Pods = nil }), "NotReady", "ContainersNotReady"},
+		"renewed by a pod that is gone":     {cluster(1, renewed(0, 10*time.Second), func(o *Observation) { o.Pods[0].CreationTimestamp = ago(9 * time.Second) }), "NotReady", "ContainersNotReady"},
+		"renewed since its pod was made":    {cluster(1, renewed(0, 9*time.Second), func(o *Observation) { o.Pods[0].CreationTimestamp = ago(9 * time.Second) }), "Ready", "LeaseSucceeded"},
 		"expired":                           {cluster(1, renewed(0, time.Minute)), "Unknown", "LeaseExpired"},
 		"expired, the pod is not well":      {cluster(1, renewed(0, time.Minute), podDown(0)), "NotReady", "ContainersNotReady"},
 		"expired, there is no pod":          {cluster(1, renewed(0, time.Minute), func(o *Observation) { o.Pods = nil }), "NotReady", "ContainersNotReady"},
 		"expired, the pod is being deleted": {cluster(1, renewed(0, time.Minute), func(o *Observation) { o.Pods[0].DeletionTimestamp = ptr(ago(0)) }), "NotReady", "ContainersNotReady"},
 		"almost given up":                   {cluster(1, renewed(0, 6*time.Minute-1)), "Unknown", "LeaseExpired"},
 		"given up":                          {cluster(1, renewed(0, 6*time.Minute)), "NotReady", "UnknownGracePeriodExceeded"},
+		"given up, there is no pod":         {cluster(1, renewed(0, 6*time.Minute), func(o *Observation) { o.Pods = nil }), "NotReady", "UnknownGracePeriodExceeded"},
 		"given up, the pod is not well":     {cluster(1, renewed(0, 6*time.Minute), podDown(0)), "NotReady", "UnknownGracePeriodExceeded"},
 	} {
 		t.Run(phrase, func(t *testing.T) {

@@ -6,6 +6,9 @@ import "time"
 // member that restarts is back sooner, perhaps before it would be with an untried template.
 const IdleGrace = 30 * time.Second
 
+// UnreadyGrace is how long a pod must have been not ready to be replaced although its member may take part.
+const UnreadyGrace = time.Minute
+
 // Pod is a pod of the cluster, with what is known about its member.
 //
 // Participating and IdleSince are knowledge, not its absence: a pod that is neither known to take
@@ -18,6 +21,8 @@ type Pod struct {
 
 	UpToDate bool // it was made from the newest template
 	Ready    bool // as the kubelet says
+	// UnreadySince is since when it is not, also before it ever was. Zero: it is, or that is not known.
+	UnreadySince time.Time
 	// Alive: its containers run and its sidecar answers, whether or not its etcd does.
 	Alive bool
 	// Participating: its etcd votes, answers and sees the leader.

@@ -108,6 +108,9 @@ func (f Facts) replaceParticipant(outdated []string) Step {
 	if why := f.unready(func(p Pod) bool { return p.UpToDate || p.Terminating }); why != "" {
 		return wait("%s; %s", left, why)
 	}
+	if s, ok := f.replaceUnready(); ok {
+		return s
+	}
 	for _, p := range f.Pods {
 		if !p.Participating {
 			return wait("%s; whether %s takes part is not known", left, p.Name)
@@ -131,6 +134,25 @@ func (f Facts) replaceParticipant(outdated []string) Step {
 	return f.replaceLeader()
 }
 
+// replaceUnready is the step for an outdated pod that is not ready, such as one with a container that cannot run, if all others are
+// ready, take part and are a majority: they are just as many without it, whether or not its member takes part.
+func (f Facts) replaceUnready() (Step, bool) {
+	well := func(p Pod) bool { return p.Ready && p.Participating }
+	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return !well(p) })
+	if i < 0 || slices.ContainsFunc(f.Pods[i+1:], func(p Pod) bool { return !well(p) }) {
+		return Step{}, false
+	}
+	p := f.Pods[i]
+	lasts := !p.UnreadySince.IsZero() && f.Now.Sub(p.UnreadySince) >= UnreadyGrace
+	if p.UpToDate || p.Ready || !lasts || p.Busy != "" || p.Terminating || f.Voters != int(f.Replicas) || !f.spares(p) || f.Hold != "" || !f.savedOrNoMatter() {
+		return Step{}, false
+	}
+	return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template and is not ready since %s; all others are ready and take part", p.Name, p.UnreadySince.UTC().Format(time.RFC3339))}, true
+}
+
+// savedOrNoMatter: what was acknowledged is in the bucket, or backups are not waited for.
+func (f Facts) savedOrNoMatter() bool { return f.NoStore || f.BackupHealthy || f.MendsBackup }
+
 // endangered says why no pod that takes part may go. The pods themselves are known to be well.
 func (f Facts) endangered() string {
 	switch {
@@ -146,7 +168,7 @@ func (f Facts) endangered() string {
 		return "not all members are healthy" + because(f.MembersWhy)
 	case f.Hold != "":
 		return f.Hold + " comes first"
-	case !f.NoStore && !f.BackupHealthy && !f.MendsBackup:
+	case !f.savedOrNoMatter():
 		one := ""
 		if f.Voters == 1 {
 			one = ", and there is no other member"
