@@ -100,7 +100,7 @@ func NewApplier(c client.Client, live client.Reader) *Applier {
 
 // Apply makes the object in the API server what want says. have is the object as the caller's cache holds
 // it, nil if it does not. Fields that want does not name are left alone, those that it named once and no
-// longer names are removed.
+// longer names are removed, and so is what somebody added where all that is there is the operator's, see [additions].
 //
 // If want has a resourceVersion, only this version is changed: a later one is ErrChanged, and is left alone.
 //
@@ -243,8 +243,32 @@ func (a *Applier) send(ctx context.Context, fields map[string]any, digest string
 	if err != nil {
 		return Outcome{}, err
 	}
+	if added := additions(fields, u.Object); len(added) > 0 {
+		if err := a.takeOut(ctx, u, added); err != nil {
+			return Outcome{}, err
+		}
+		for _, one := range added {
+			taken = append(taken, "somebody (who added "+one.name+")")
+		}
+	}
 	a.remember(u, digest)
 	return Outcome{Changed: have.GetResourceVersion() != u.GetResourceVersion(), TakenFrom: taken}, nil
+}
+
+// takeOut removes what somebody added to the object, in the version that it is, and reads what it is then.
+func (a *Applier) takeOut(ctx context.Context, u *unstructured.Unstructured, added []addition) error {
+	steps := []map[string]any{{"op": "test", "path": "/metadata/resourceVersion", "value": u.GetResourceVersion()}}
+	for _, one := range slices.Backward(added) { // so that indices stay those that they are
+		steps = append(steps, map[string]any{"op": "remove", "path": one.path})
+	}
+	patch, err := json.Marshal(steps)
+	if err == nil {
+		err = a.client.Patch(ctx, u, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(FieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("take out what was added: %w", err)
+	}
+	return nil
 }
 
 func (a *Applier) remember(u client.Object, digest string) {
@@ -311,7 +335,7 @@ func (a *Applier) same(digest string, fields map[string]any, have client.Object)
 		return false, err
 	}
 	live["apiVersion"], live["kind"] = fields["apiVersion"], fields["kind"] // typed objects from a cache have neither
-	if !within(fields, live) {
+	if !within(fields, live) || len(additions(fields, live)) > 0 {
 		return false, nil
 	}
 	a.remember(have, digest)
