@@ -78,7 +78,8 @@ type EtcdStatus struct {
 	Hibernation *HibernationStatus `json:"hibernation,omitempty"`
 	// The highest revision that any member of this cluster was ever seen at. It never falls, also
 	// when everything is lost, so that a restore can go beyond every revision that a client may have
-	// seen. Written before anything is destroyed.
+	// seen. Written before anything is destroyed; while the cluster runs it may be up to 10000 behind
+	// what the EtcdMembers tell, which counts as well.
 	// +optional
 	LastKnownRevision *int64 `json:"lastKnownRevision,omitempty"`
 	// The cluster that the members joined, once they have.
