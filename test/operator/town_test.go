@@ -298,7 +298,7 @@ func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
 		s.PeerTLSEnabled = &c.tls
 	}
 	s.Transitions = []druidv1alpha1.MemberTransition{t}
-	if leads {
+	if leads && w.view.etcd.BackupsEnabled() {
 		now := metav1.NewTime(w.clock().Truncate(10 * time.Second))
 		s.Snapshots = &druidv1alpha1.MemberSnapshots{LastFull: &druidv1alpha1.MemberSnapshot{Timestamp: now, Name: "Full", EndRevision: w.revision, Taken: true}, NothingNew: &now}
 		if newest := w.newest(); newest.SnapName != "" {
