@@ -357,6 +357,14 @@ func TestAPrefixOfAnotherOwnerIsWaitedFor(t *testing.T) {
 		f := second.board.now().BackupFailure
 		return f != nil && f.Reason == agentapi.StoreOwnedByAnother && strings.Contains(f.Message, "another cluster")
 	})
+	told, _ := second.metric("etcdbr_snapshotter_failure", "error=owned")
+	until(t, "it is refused many times more, and goes on telling why", func() bool {
+		if f := second.board.now().BackupFailure; f == nil || f.Reason != agentapi.StoreOwnedByAnother || !strings.Contains(f.Message, "another cluster") {
+			t.Fatalf("it tells %+v after it told why", f)
+		}
+		n, _ := second.metric("etcdbr_snapshotter_failure", "error=owned")
+		return n > told+30
+	})
 	if _, err := second.Full(t.Context(), false); !errors.Is(err, agentapi.ErrRefused) {
 		t.Errorf("a full to a prefix of another owner ends with %v, want ErrRefused", err)
 	}

@@ -112,7 +112,7 @@ func (l *Leader) during(ctx context.Context, do func(*term) error) error {
 			return fmt.Errorf("%w any more: %w", agentapi.ErrNotLeader, err)
 		}
 		t.mu.Lock()
-		if t.ended != nil {
+		if t.ended != nil && !errors.Is(err, t.ended) {
 			err = fmt.Errorf("%w: %w", err, t.ended)
 		}
 		t.mu.Unlock()

@@ -40,6 +40,12 @@ func TestASecondWriterIsRefusedUntilItTakesOver(t *testing.T) {
 			if !errors.Is(second.err, ErrOwned) || !strings.Contains(second.err.Error(), "--take-over") {
 				t.Fatalf("%v, want ErrOwned with the remedy --take-over", second.err)
 			}
+			if got := second.Standing().Err; !errors.Is(got, second.err) {
+				t.Errorf("when it has stopped it says %v, want the reason %v", got, second.err)
+			}
+			if _, err := second.TakeFull(t.Context(), false); !errors.Is(err, ErrStopped) || !errors.Is(err, ErrOwned) {
+				t.Errorf("a full when it has stopped ends with %v, want ErrStopped and ErrOwned", err)
+			}
 
 			cfg.TakeOver = true
 			third := start(t, cfg)

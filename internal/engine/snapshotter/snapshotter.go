@@ -1,6 +1,7 @@
 package snapshotter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,8 +55,8 @@ func New(cfg Config) (*Snapshotter, error) {
 // Run backs up until ctx ends, which is a nil error: what is buffered then is uploaded within
 // Config.Grace. It returns ErrOwned when the prefix belongs to somebody else, and other errors
 // only if Config.Retry.Attempts sessions in a row could not start or do anything.
-func (s *Snapshotter) Run(ctx context.Context) error {
-	defer s.publish(nil, ErrStopped, true)
+func (s *Snapshotter) Run(ctx context.Context) (err error) {
+	defer func() { s.publish(nil, cmp.Or(err, ErrStopped), true) }() // why it ended stays told
 	for failures := 0; ; {
 		session, err := s.begin(ctx)
 		if err == nil {
@@ -110,8 +111,10 @@ func (s *Snapshotter) session(ctx context.Context) (*session, error) {
 		current, changed, ended, why := s.current, s.changed, s.ended, s.lastErr
 		s.mu.Unlock()
 		switch {
-		case ended:
+		case ended && errors.Is(why, ErrStopped):
 			return nil, why
+		case ended:
+			return nil, fmt.Errorf("%w: %w", ErrStopped, why)
 		case current != nil:
 			return current, nil
 		}

@@ -13,7 +13,7 @@ type Standing struct {
 	DeltaBytes          int64 // of content, in them
 	// Trouble is why the last upload failed; nil: it succeeded, or there was none. It is tried again.
 	Trouble error
-	// Err is why the last session ended or could not begin; nil: none did.
+	// Err is why the last session ended or could not begin, also after Run returned for that reason; nil: none did.
 	Err error
 }
 
