@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -22,6 +23,8 @@ const (
 	defaultDeltaPeriod     = 20 * time.Second
 	defaultSnapshotTimeout = 15 * time.Minute
 	defaultSchedule        = "0 0 * * *"
+	// remedyWithin is how many bytes of a message are certainly seen: a remedy is among them, whatever the store says.
+	remedyWithin = 500
 	// leastDeltaPeriod is the shortest: what is less means that no deltas are taken.
 	leastDeltaPeriod = time.Second
 )
@@ -109,7 +112,11 @@ func (v view) backup() finding {
 		if reason == "" {
 			reason = druidv1alpha1.ReasonBackupFailed
 		}
-		return fails(reason, "%s cannot use the store since %s: %s%s", m.Name, at(f.Since.Time), f.Message, v.storeRemedy(reason))
+		what, remedy := fmt.Sprintf("%s cannot use the store since %s: %s", m.Name, at(f.Since.Time), f.Message), v.storeRemedy(reason)
+		if remedy != "" {
+			what = cut(what, remedyWithin-len(remedy))
+		}
+		return fails(reason, "%s%s", what, remedy)
 	}
 	if s.LastFull == nil {
 		if f, stopped := v.stopped(); stopped {
@@ -131,6 +138,15 @@ func refused(reason string) bool {
 		return true
 	}
 	return false
+}
+
+// cut keeps so many bytes of a text.
+func cut(text string, most int) string {
+	const mark = "..."
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:max(most-len(mark), 0)], "") + mark
 }
 
 // storeRemedy is what to do about a store that refuses, for the end of a message.

@@ -1,6 +1,8 @@
 package health
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +110,21 @@ func TestBackupReady(t *testing.T) {
 		"the data are of another history": {cluster(1, noSnapshots, unheard(0), reports(0, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonOtherLineage, "restore explicitly"))),
 			isFalse, "BackupFailed", "restore explicitly"},
 	})
+}
+
+// Who looks at a condition may see its beginning only, and owners are long.
+func TestTheRemedyOfAnEtcdIsInTheFirst500BytesHoweverLongTheRefusalIs(t *testing.T) {
+	owner := func(uid string) string {
+		return strings.Join([]string{"0b8f3f0e-8ae3-4d8b-9d0e-6f1a0f3c2b11", strings.Repeat("n", 63), "main", uid}, "/")
+	}
+	refusal := fmt.Sprintf("the prefix is owned by another writer: %s (the sidecar of main-1) since 2025-05-01 00:00:00 UTC, and this is %s; choose another --store-prefix, or if the other one is gone for good, start once with --take-over",
+		owner("7d0c6b5f-52a5-4b5e-8a9a-0a4f6f8d1e22"), owner("91f3c7aa-0d9d-4a93-9f27-3f5f1f1c9d33"))
+	got := find(t, cluster(3, failing(0, "StoreOwnedByAnother", refusal)), druidv1alpha1.ConditionBackupReady)
+	for _, want := range []string{"is owned by another writer: " + owner("7d0c6b5f-52a5-4b5e-8a9a-0a4f6f8d1e22"), "change spec.backup.store.prefix", druidv1alpha1.AnnotationTakeOverBackups + "=true"} {
+		if !strings.Contains(got.Message[:min(len(got.Message), 500)], want) {
+			t.Errorf("%q is not in the first 500 bytes of %q", want, got.Message)
+		}
+	}
 }
 
 // A cluster was restored from revision 1000, having been at 5000. Who led before still says so.
