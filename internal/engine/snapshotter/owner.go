@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/store"
 )
@@ -105,19 +107,83 @@ func (s *Snapshotter) mayTakeOver(ctx context.Context, current *catalog.OwnerRec
 	if s.cfg.TakeOver {
 		return true, nil
 	}
-	if current.Err != nil || !madeAnew(current.ID, s.cfg.Owner) {
+	return isSuccessor(ctx, s.cfg.Store, s.cfg.Prefix, current, s.cfg.Owner)
+}
+
+// isSuccessor: owner is the one that current was, made anew, and never owned the prefix itself.
+func isSuccessor(ctx context.Context, s store.Reader, prefix string, current *catalog.OwnerRecord, owner string) (bool, error) {
+	if current.Err != nil || !madeAnew(current.ID, owner) {
 		return false, nil
 	}
 	for n := current.Number - 1; n > 0; n-- {
-		earlier, err := catalog.OwnerAt(ctx, s.cfg.Store, s.cfg.Prefix, n)
+		earlier, err := earlierOwner(ctx, s, prefix, n)
 		if err != nil {
-			return false, fmt.Errorf("look who owned the prefix before: %w", err)
+			return false, err
 		}
-		if earlier == nil || earlier.Err != nil || earlier.ID == s.cfg.Owner {
+		if earlier == nil || earlier.Err != nil || earlier.ID == owner {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+func earlierOwner(ctx context.Context, s store.Reader, prefix string, number int64) (*catalog.OwnerRecord, error) {
+	rec, err := catalog.OwnerAt(ctx, s, prefix, number)
+	if err != nil {
+		return nil, fmt.Errorf("look who owned the prefix before: %w", err)
+	}
+	return rec, nil
+}
+
+// Restorable is nil if owner may restore by himself what c found: whoever may write there may, and besides whoever wrote it, which
+// is who owned the prefix before if nothing was written since. Who is refused gets ErrOwned, in the words in which Run says it. An
+// empty owner is refused nothing: it is by the data that one finds out whose they are. Nor is anybody because of records that name
+// nobody: who put them there shall not keep others from their backups.
+func Restorable(ctx context.Context, s store.Reader, c *catalog.Catalog, owner string, takeOver bool) error {
+	if owner == "" || takeOver {
+		return nil
+	}
+	current := c.Owner
+	for current != nil && current.Err != nil {
+		var err error
+		if current, err = earlierOwner(ctx, s, c.Prefix, current.Number-1); err != nil {
+			return err
+		}
+	}
+	if current == nil || current.ID == owner {
+		return nil
+	}
+	if may, err := isSuccessor(ctx, s, c.Prefix, current, owner); err != nil || may {
+		return err
+	}
+	next := current
+	for n := current.Number - 1; n > 0; n-- {
+		earlier, err := earlierOwner(ctx, s, c.Prefix, n)
+		switch {
+		case err != nil:
+			return err
+		case earlier == nil || earlier.Err != nil:
+		case earlier.ID != owner:
+			next = earlier
+		case writtenSince(c.Timeline, next.Since):
+			return refusal(current, owner)
+		default:
+			return nil
+		}
+	}
+	return refusal(current, owner)
+}
+
+// writtenSince reports whether a snapshot is of that second, or newer. It is if nobody said since when.
+func writtenSince(t timeline.Timeline, since time.Time) bool {
+	for _, l := range t.Lineages {
+		for _, s := range slices.Concat(l.Snapshots, l.Missing) {
+			if s.Name().Created >= since.Unix() {
+				return true
+			}
+		}
+	}
+	return since.IsZero()
 }
 
 // madeAnew tells whether two owners are NAME/UID with the same name, which itself has a slash, and
