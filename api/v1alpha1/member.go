@@ -416,7 +416,7 @@ const (
 	MemberReasonGainedClusterLeadership     MemberReason = "GainedClusterLeadership"
 	MemberReasonLostClusterLeadership       MemberReason = "LostClusterLeadership"
 	MemberReasonWaitingForCluster           MemberReason = "WaitingForCluster" // nothing may be done until others answer
-	MemberReasonWaitingForStore             MemberReason = "WaitingForStore"   // the bucket does not answer
+	MemberReasonWaitingForStore             MemberReason = "WaitingForStore"   // the bucket does not answer, or is another's
 	MemberReasonQuorumLost                  MemberReason = "QuorumLost"        // a majority lost its data: a person decides
 	MemberReasonOtherLineage                MemberReason = "OtherLineage"      // the data are not of the history in the bucket
 	MemberReasonVolumeMismatch              MemberReason = "VolumeMismatch"    // the volume is another member's

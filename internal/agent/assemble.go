@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -102,7 +103,14 @@ func (s *sidecar) bucket(ctx context.Context, dir string, data datadir.Inspectio
 	case f.Empty:
 		return short(initialize.Backup{State: initialize.BackupNone}, s.followed.least()), nil
 	}
-	return short(backupOf(f), s.followed.least()), nil
+	b := backupOf(f)
+	switch err := snapshotter.Restorable(ctx, st, f.Catalog, s.Config.Owner, s.Config.Snapshotter.TakeOver); {
+	case errors.Is(err, snapshotter.ErrOwned):
+		b.Owned = err.Error()
+	case err != nil:
+		return initialize.Backup{}, err
+	}
+	return short(b, s.followed.least()), nil
 }
 
 // short has backups that do not reach what they are known to have held count as such that cannot be restored:

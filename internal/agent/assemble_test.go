@@ -19,6 +19,8 @@ import (
 	"druid.internal/druid/internal/agent/metrics"
 	"druid.internal/druid/internal/agent/status"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
@@ -58,6 +60,38 @@ func TestWhatTheBucketTellsReachesTheDecision(t *testing.T) {
 	} {
 		if diff := cmp.Diff(c.want, backupOf(c.facts)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestNobodyIsToldToRestoreTheBackupsOfAnother(t *testing.T) {
+	const ours, theirs = "k8s/shop/main/uid-1", "k8s/shop/other/uid-2"
+	st := enginetest.Native(t)
+	if _, err := catalog.Claim(t.Context(), st, enginetest.Prefix, 0, snapshot.Owner{ID: theirs, Note: "the sidecar of other-0", Since: time.Unix(1, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		owner    string
+		takeOver bool
+		owned    bool
+	}{
+		"its owner":                     {theirs, false, false},
+		"another":                       {ours, false, true},
+		"another who takes it over":     {ours, true, false},
+		"its owner, made anew":          {"k8s/shop/other/uid-3", false, false},
+		"one who has no name":           {"", false, false},
+		"its name in another namespace": {"k8s/market/other/uid-2", false, true},
+	} {
+		s := &sidecar{followed: follow("", config.Defaults(), slog.New(slog.DiscardHandler))}
+		s.Config, s.Config.Store.Prefix = config.Defaults(), enginetest.Prefix
+		s.Config.Owner, s.Config.Snapshotter.TakeOver = c.owner, c.takeOver
+		s.Store.Open = func(context.Context) (store.Store, error) { return st, nil }
+		got, err := s.bucket(t.Context(), t.TempDir(), datadir.Inspection{State: datadir.Missing})
+		if err != nil || got.State != initialize.BackupExists || got.Latest == 0 {
+			t.Fatalf("%s: %+v, %v", name, got, err)
+		}
+		if (got.Owned != "") != c.owned || c.owned && (!strings.Contains(got.Owned, theirs+" (the sidecar of other-0) since") || !strings.Contains(got.Owned, "--take-over")) {
+			t.Errorf("%s: %q, want that it is another's: %t", name, got.Owned, c.owned)
 		}
 	}
 }

@@ -48,7 +48,7 @@ const (
 	GainedClusterLeadership     Reason = "GainedClusterLeadership"
 	LostClusterLeadership       Reason = "LostClusterLeadership"
 	WaitingForCluster           Reason = "WaitingForCluster" // nothing may be done until others answer
-	WaitingForStore             Reason = "WaitingForStore"   // the bucket does not answer: it is not taken for empty
+	WaitingForStore             Reason = "WaitingForStore"   // the bucket does not answer: it is not taken for empty; or it is another's
 	QuorumLost                  Reason = "QuorumLost"        // a majority lost its data, some member has any: a person decides
 	OtherLineage                Reason = "OtherLineage"      // the data are not of the history in the bucket
 	VolumeMismatch              Reason = "VolumeMismatch"    // the volume is another member's
@@ -90,7 +90,7 @@ type Member struct {
 
 	// Snapshots are absent unless this sidecar writes the backups and knows the bucket.
 	Snapshots *Snapshots `json:"snapshots,omitempty"`
-	// BackupFailure is why nothing is uploaded, or why a member that waits for the store cannot read it; absent after a success.
+	// BackupFailure is why nothing is uploaded, or why a member that waits for the store cannot read it or may not restore from it; absent after a success.
 	BackupFailure       *BackupFailure   `json:"backupFailure,omitempty"`
 	LastRestoration     *Restored        `json:"lastRestoration,omitempty"`
 	LastDefragmentation *Defragmentation `json:"lastDefragmentation,omitempty"`
@@ -213,7 +213,7 @@ type Uploaded struct {
 	Taken bool `json:"taken,omitempty"`
 }
 
-// BackupFailure is why the backup leader uploads nothing, or another member cannot read the bucket before its etcd may start.
+// BackupFailure is why the backup leader uploads nothing, or another member cannot read the bucket, or may not restore from it, before its etcd may start.
 type BackupFailure struct {
 	Since   time.Time    `json:"since"` // the first since the last success
 	Reason  BackupReason `json:"reason"`

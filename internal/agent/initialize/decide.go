@@ -123,6 +123,8 @@ func decideSoleWithData(f Facts) Decision {
 	}
 	rev, latest := f.Data.Revision, f.Backup.Latest
 	switch {
+	case f.Data.State == datadir.Blank && rev < latest && f.Backup.Owned != "":
+		return ownedByAnother("2.16", f, "no client ever wrote to the data")
 	case f.Data.State == datadir.Blank && rev < latest:
 		return Decision{Action: RestoreSole, Rule: "2.7", Reason: agentapi.DBValidationFailed,
 			Message: fmt.Sprintf("no client ever wrote to the data, and the backup reaches revision %d", latest)}
@@ -135,6 +137,8 @@ func decideSoleWithData(f Facts) Decision {
 	case latest <= f.Data.AtMost && !f.Settled:
 		return Decision{Action: Settle, Rule: "2.10",
 			Message: fmt.Sprintf("the database reaches revision %d and with its log up to %d; the backup reaches %d", rev, f.Data.AtMost, latest)}
+	case f.Backup.Relation == RelationSame && f.Backup.Owned != "":
+		return ownedByAnother("2.16", f, fmt.Sprintf("the data (revision %d) are behind the backup (revision %d) of the same history", rev, latest))
 	case f.Backup.Relation == RelationSame:
 		return Decision{Action: RestoreSole, Rule: "2.11", Reason: agentapi.DBValidationFailed,
 			Message: fmt.Sprintf("the data (revision %d) are behind the backup (revision %d) of the same history", rev, latest)}
@@ -175,13 +179,16 @@ func decideSoleWithout(f Facts) Decision {
 	case BackupUnreachable:
 		return waitForStore("6.2", f, "whether there is anything to restore cannot be told")
 	case BackupExists:
-		if invalid && f.Backup.Relation == RelationOther {
-			return Decision{Action: Refuse, Rule: "6.3", Reason: agentapi.OtherLineage,
-				Message: fmt.Sprintf("%s, and they are not of the history in the bucket: %s; remove the data directory to restore that history nevertheless, or mend the data", f.Data.Why, f.Backup.Why)}
-		}
 		why := "there are no data"
 		if invalid {
 			why = f.Data.Why
+		}
+		if f.Backup.Owned != "" {
+			return ownedByAnother("6.9", f, why)
+		}
+		if invalid && f.Backup.Relation == RelationOther {
+			return Decision{Action: Refuse, Rule: "6.3", Reason: agentapi.OtherLineage,
+				Message: fmt.Sprintf("%s, and they are not of the history in the bucket: %s; remove the data directory to restore that history nevertheless, or mend the data", f.Data.Why, f.Backup.Why)}
 		}
 		if f.Backup.Broken != "" {
 			return Decision{Action: Refuse, Rule: "6.8", Reason: agentapi.RestorationFailed,
@@ -203,6 +210,14 @@ func decideSoleWithout(f Facts) Decision {
 			Message: "a restore was interrupted, and by now " + bucket + "; the data from before are set aside beside the data directory: rename them back, or remove " + JournalFile + " to begin without any"}
 	}
 	return Decision{Action: BootstrapSole, Rule: "6.7", Reason: agentapi.NewSingleNodeClusterCreated, Message: "there are no data, and " + bucket}
+}
+
+// ownedByAnother is what backups lead to that would be restored if they were not another's: his data would be served, and what
+// becomes of them is in no backup. The remedy stands before what is said of the other one, which may be long.
+func ownedByAnother(rule string, f Facts, why string) Decision {
+	return Decision{Action: Refuse, Rule: rule, Reason: agentapi.WaitingForStore,
+		Message: fmt.Sprintf("%s, and nothing is restored, as the backups are another's: let the member write to another prefix, or, if the other owner is gone for good, take his over "+
+			"(of an Etcd: annotate it with druid.gardener.cloud/take-over-backups=true); %s", why, f.Backup.Owned)}
 }
 
 // waitForStore is what a bucket that cannot be read leads to: it is never taken for empty.

@@ -131,6 +131,14 @@ func broken(r Relation) func(*Facts) {
 	}
 }
 
+// others is a bucket with backups of another.
+func others(rev int, r Relation) func(*Facts) {
+	return func(f *Facts) {
+		bucket(BackupExists, rev, r)(f)
+		f.Backup.Owned = "the prefix is b's"
+	}
+}
+
 var (
 	unasked  = bucket(BackupUnasked, 0, "")
 	down     = bucket(BackupUnreachable, 0, "")
@@ -254,6 +262,7 @@ var rules = map[string]map[string]struct {
 	"2.9": {
 		"as far as the backup":                {facts(1, backup9, has(datadir.Valid, 9)), Start, agentapi.DBValidationSucceeded},
 		"ahead of the backup":                 {facts(1, backup9, has(datadir.Valid, 10)), Start, agentapi.DBValidationSucceeded},
+		"not behind another's":                {facts(1, others(9, RelationUnknown), has(datadir.Valid, 9)), Start, agentapi.DBValidationSucceeded},
 		"ahead of a backup that names no one": {facts(1, bucket(BackupExists, 9, RelationUnknown), has(datadir.Valid, 10)), Start, agentapi.DBValidationSucceeded},
 		"blank, and so is the backup":         {facts(1, bucket(BackupExists, 1, RelationSame), has(datadir.Blank, 1)), Start, agentapi.DBValidationSucceeded},
 	},
@@ -413,6 +422,25 @@ var rules = map[string]map[string]struct {
 		"nothing, and no bucket":       {facts(1), BootstrapSole, agentapi.NewSingleNodeClusterCreated},
 		"nothing, and an empty bucket": {facts(1, noBackup), BootstrapSole, agentapi.NewSingleNodeClusterCreated},
 	},
+	"2.16": {
+		"blank data and another's backup":      {facts(1, others(9, RelationUnknown), has(datadir.Blank, 1)), Refuse, agentapi.WaitingForStore},
+		"behind another's of the same history": {facts(1, others(9, RelationSame), has(datadir.Valid, 5)), Refuse, agentapi.WaitingForStore},
+	},
+	"5.31": {
+		"all are empty, and the backup is another's": {facts(3, others(9, RelationUnknown)), Refuse, agentapi.WaitingForStore},
+		"the same, and another one would restore": {facts(3, others(9, RelationUnknown), func(f *Facts) {
+			f.Self = nameOf(2)
+			other(0, agentapi.DataMissing)(f)
+			delete(f.View.Sidecars, nameOf(2))
+		}), Refuse, agentapi.WaitingForStore},
+		"the same, and it cannot be restored": {facts(3, broken9, func(f *Facts) { f.Backup.Owned = "the prefix is b's" }), Refuse, agentapi.WaitingForStore},
+	},
+	"6.9": {
+		"nothing, and another's backup":                    {facts(1, others(9, RelationUnknown)), Refuse, agentapi.WaitingForStore},
+		"damaged, and another's backup":                    {facts(1, others(9, RelationUnknown), has(datadir.Invalid, 5)), Refuse, agentapi.WaitingForStore},
+		"damaged, and another's backup of another history": {facts(1, others(9, RelationOther), has(datadir.Invalid, 5)), Refuse, agentapi.WaitingForStore},
+		"nothing, and another's that cannot be restored":   {facts(1, broken9, func(f *Facts) { f.Backup.Owned = "the prefix is b's" }), Refuse, agentapi.WaitingForStore},
+	},
 	"6.8": {
 		"nothing, and broken backups": {facts(1, broken9), Refuse, agentapi.RestorationFailed},
 		"damaged, and broken backups": {facts(1, broken9, has(datadir.Invalid, 5)), Refuse, agentapi.RestorationFailed},
@@ -424,6 +452,19 @@ func TestBackupsThatCannotBeRestoredAreTold(t *testing.T) {
 	for _, rule := range []string{"2.13", "2.14", "2.15", "5.30", "6.8"} {
 		for name, c := range rules[rule] {
 			if got := Decide(c.facts).Message; !strings.Contains(got, "the backups cannot be restored: missing 3-4") || strings.Contains(got, "revision 0") {
+				t.Errorf("rule %s, %s: %q does not tell", rule, name, got)
+			}
+		}
+	}
+}
+
+// Whoever wrote a wrong prefix must learn what to do before the text about the other one ends.
+func TestBackupsOfAnotherAreToldWithTheRemedy(t *testing.T) {
+	for _, rule := range []string{"2.16", "5.31", "6.9"} {
+		for name, c := range rules[rule] {
+			got := Decide(c.facts).Message
+			before, _, told := strings.Cut(got, "the prefix is b's")
+			if !told || len(before) > 350 || !strings.Contains(before, "another prefix") || !strings.Contains(before, "druid.gardener.cloud/take-over-backups=true") {
 				t.Errorf("rule %s, %s: %q does not tell", rule, name, got)
 			}
 		}

@@ -76,6 +76,7 @@ type Backup struct {
 	Latest   snapshot.Revision // the newest revision, which can be restored; 0 if Broken
 	Uploaded snapshot.Revision // the newest revision known to have been uploaded
 	Broken   string            // of Exists: why the newest state cannot be restored; empty: it can
+	Owned    string            // of Exists: why they are another's, and nothing is restored from them; empty: they are not
 	Relation Relation          // of Exists
 	Why      string            // of Unreachable: the error; of RelationOther: which histories
 

@@ -340,6 +340,42 @@ func TestASoleMemberRestoresAndKeepsWhatWasThere(t *testing.T) {
 	}
 }
 
+func TestBackupsOfAnotherAreWaitedForAndToldUntilThatIsSettled(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		r := newRig(t, n)
+		settled, lasted := false, 0
+		r.backup = func() (Backup, error) {
+			b := Backup{State: BackupExists, Latest: 9, Relation: RelationUnknown}
+			if !settled {
+				b.Owned = "the prefix is owned by b, start once with --take-over"
+			}
+			return b, nil
+		}
+		r.paused = func(n int) {
+			settled = n > 20
+			m := r.o.Board.Get()
+			if f := m.BackupFailure; f != nil && f.Reason == agentapi.StoreOwnedByAnother && strings.Contains(f.Message, "owned by b") && strings.Contains(m.Waiting, "owned by b") {
+				lasted++
+			}
+		}
+		r.restore = func(RestoreOrder) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !settled {
+				t.Error("what is another's is restored")
+			}
+			has(datadir.Valid, 1_000_009)(&r.facts)
+			return nil
+		}
+		if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful || r.Entered() != agentapi.RestorationSucceeded {
+			t.Errorf("of %d: the state is %s, and it got to its data by %q: %s", n, got, r.Entered(), r.o.Board.Get().Waiting)
+		}
+		if m := r.o.Board.Get(); lasted < 20 || m.BackupFailure != nil || m.Waiting != "" {
+			t.Errorf("of %d: it told %d times that the backups are another's, and in the end %+v, waiting for %q", n, lasted, m.BackupFailure, m.Waiting)
+		}
+	}
+}
+
 func TestARestoreThatGainsNothingIsNotRepeated(t *testing.T) {
 	r := newRig(t, 1)
 	r.backup = func() (Backup, error) { return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil }

@@ -54,7 +54,7 @@ func anyFacts(r *rand.Rand) Facts {
 		f.Journal.Saw = nonces()
 	}
 	f.Backup = Backup{State: []BackupState{BackupUnasked, BackupNotConfigured, BackupUnreachable, BackupNone, BackupExists, BackupExists}[r.IntN(6)],
-		Latest: snapshot.Revision(r.IntN(12)), Relation: []Relation{RelationSame, RelationOther, RelationUnknown}[r.IntN(3)]}
+		Latest: snapshot.Revision(r.IntN(12)), Relation: []Relation{RelationSame, RelationOther, RelationUnknown}[r.IntN(3)], Owned: []string{"", "", "b's"}[r.IntN(3)]}
 	for i := range f.Wanted {
 		if i > 0 && !pick(3) {
 			states := []agentapi.DataState{agentapi.DataUnknown, agentapi.DataMissing, agentapi.DataMissing, agentapi.DataInvalid, agentapi.DataValid, agentapi.DataBlank}
@@ -128,6 +128,8 @@ func TestNothingIsBegunOrReplacedByMistake(t *testing.T) {
 				wrong("data were set aside for a restore")
 			case begins && !f.nothing():
 				wrong("there is something on the volume")
+			case restores && f.Backup.Owned != "":
+				wrong("the backup is another's")
 			case restores && f.Backup.State != BackupExists:
 				wrong("there is no backup")
 			}

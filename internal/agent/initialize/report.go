@@ -106,7 +106,7 @@ func (a *attempt) wait(ctx context.Context, d Decision, most time.Duration) erro
 	return a.o.Pause(ctx, pause)
 }
 
-// tellStore publishes why the bucket cannot be read, and since when, as long as the member waits for that. What the backup
+// tellStore publishes why the bucket cannot be read, or is another's, and since when, as long as the member waits for that. What the backup
 // leader published is its own.
 func (a *attempt) tellStore(d Decision) {
 	waits := d.Reason == agentapi.WaitingForStore
@@ -120,6 +120,9 @@ func (a *attempt) tellStore(d Decision) {
 			return
 		}
 		f := agentapi.BackupFailure{Since: now, Reason: cmp.Or(a.backup.Reason, agentapi.StoreNotReachable), Message: a.backup.Why}
+		if a.backup.Owned != "" {
+			f.Reason, f.Message = agentapi.StoreOwnedByAnother, a.backup.Owned
+		}
 		if before && m.BackupFailure != nil {
 			f.Since = m.BackupFailure.Since
 		}

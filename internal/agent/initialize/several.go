@@ -266,6 +266,8 @@ func decideAllEmpty(f Facts, others []neighbour) Decision {
 		switch {
 		case f.Journal.Nonce != "":
 			return f.withdraw("5.22")
+		case f.Backup.Owned != "":
+			return ownedByAnother("5.31", f, "no member has data")
 		case f.Backup.Broken != "":
 			return Decision{Action: Refuse, Rule: "5.30", Reason: agentapi.RestorationFailed,
 				Message: fmt.Sprintf("no member has data, and the backups cannot be restored: %s; %s", f.Backup.Broken, brokenRemedy)}
