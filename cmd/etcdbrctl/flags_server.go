@@ -62,7 +62,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	duration(flags, &n.DeltaSnapshotRetentionPeriod, "delta-snapshot-retention-period", "keep deltas that are younger, and the full they need")
 	duration(flags, &n.VerificationPeriod, "verification-period", "how often the newest chain is restored to prove that it can be, which measures the time of a restore; 0: never")
 	flags.StringVar(&n.SnapshotFormat, "snapshot-format", n.SnapshotFormat, "encoding of deltas: native, or v2-json, which the original can read")
-	flags.BoolVar(&n.TakeOver, "take-over", false, "write although another owner has claimed the prefix")
+	flags.BoolVar(&n.TakeOver, "take-over", false, "restore from the prefix, and write there, although another owner has claimed it")
 	flags.StringVar(&c.Owner, "owner", "", "who owns the prefix, for example the cluster's UID; default: the lineage of the data")
 	flags.BoolVar(&c.Compression.Enabled, "compress-snapshots", true, "pack what is written")
 	flags.StringVar(&c.Compression.Policy, "compression-policy", c.Compression.Policy, "how: zstd, gzip, lzw or zlib; the original cannot read zstd")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -375,6 +376,69 @@ func TestABucketOfAnotherHistoryIsRefused(t *testing.T) {
 	}
 	if _, err := m.Etcd(t.Context()); err == nil {
 		t.Error("it serves")
+	}
+}
+
+// TestThePrefixOfAnotherClusterIsNotRestoredUntilItIsTakenOver gives members without data the prefix under which another cluster
+// runs, and then tells them that it is gone for good.
+func TestThePrefixOfAnotherClusterIsNotRestoredUntilItIsTakenOver(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d members", size), func(t *testing.T) {
+			t.Parallel()
+			backup := sites.Way{Provider: "Local", Container: t.TempDir()}
+			first := enlist(t, members.Options{Members: 1, Backup: backup, Owner: "k8s/shop/first/uid-1"}, "")
+			first.start()
+			first.work(500).wait()
+			_, rev := first.holds(2)
+			first.upload(rev)
+
+			second := enlist(t, members.Options{Members: size, Backup: backup, Owner: "k8s/shop/second/uid-2"}, "")
+			for _, m := range second.Members() {
+				m.Start()
+			}
+			for _, m := range second.Members() {
+				second.await("it says whose the prefix is, and what to do", func(ctx context.Context) error {
+					s, err := m.State(ctx)
+					f := s.BackupFailure
+					if err == nil && (f == nil || f.Reason != agentapi.StoreOwnedByAnother || !strings.Contains(s.Waiting, "k8s/shop/first/uid-1") || !strings.Contains(s.Waiting, "take-over-backups")) {
+						err = fmt.Errorf("it fails with %+v and waits for %q", f, s.Waiting)
+					}
+					return err
+				})
+				if _, err := m.Etcd(t.Context()); err == nil {
+					t.Error("it serves")
+				}
+				if s := second.state(m); s.LastRestoration != nil {
+					t.Errorf("it restored what is another's: %+v", s.LastRestoration)
+				}
+			}
+			first.work(100).wait()
+			_, rev = first.holds(2)
+			first.upload(rev) // it goes on
+			for _, m := range first.Members() {
+				first.must(m.Stop())
+			}
+
+			second.must(second.Reconfigure(func(_ string, config map[string]any) {
+				config["snapshotterConfig"].(map[string]any)["takeOver"] = true
+			}))
+			for _, m := range second.Members() {
+				second.must(m.StopSidecar())
+				m.StartSidecar()
+			}
+			second.ready()
+			second.connect()
+			kvs, now, err := history.Read(t.Context(), second.client, 0)
+			second.must(err)
+			if wrong := first.told.AgainstKeys(kvs, 0); len(wrong) > 0 {
+				t.Errorf("after it took the prefix over: %q", wrong)
+			}
+			second.work(100).wait()
+			events, rev := second.holds(now + 1)
+			second.upload(rev)
+			second.comesBack(events, now+1, rev)
+		})
 	}
 }
 
