@@ -35,10 +35,13 @@ func protect(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 	secret := types.NamespacedName{Namespace: cfg.LeaderElection.ResourceNamespace, Name: CertificatesName}
 	serving := certs.NewServing(secret, mgr.GetAPIReader(), certs.Usual.Look, log)
 	server.Options.TLSOpts = append(server.Options.TLSOpts, func(c *tls.Config) { c.GetCertificate = serving.GetCertificate })
-	if err := mgr.Add(serving); err != nil {
-		return err
+	keeper := certs.NewKeeper(secret, webhook.ConfigurationName, mgr.GetAPIReader(), mgr.GetClient(), certs.Usual, log)
+	for _, r := range []manager.Runnable{certs.NewFirst(keeper), serving, keeper} {
+		if err := mgr.Add(r); err != nil {
+			return err
+		}
 	}
-	return mgr.Add(certs.NewKeeper(secret, webhook.ConfigurationName, mgr.GetAPIReader(), mgr.GetClient(), certs.Usual, log))
+	return nil
 }
 
 // ProtectionAccess is what the operator must be allowed to do in the whole cluster, besides [Access], if

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -35,7 +36,7 @@ func (s *site) protected(t *testing.T, address string) {
 	}
 }
 
-// grantProtection gives the operator the rights for certificates of its own.
+// grantProtection gives the operator the rights for its Lease and for certificates of its own.
 func (s *site) grantProtection(t *testing.T) {
 	t.Helper()
 	subject := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "druid"}}
@@ -46,7 +47,7 @@ func (s *site) grantProtection(t *testing.T) {
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}, Subjects: subject}, metav1.CreateOptions{})
 	}
 	if err == nil {
-		_, err = rbac.Roles("default").Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: operator.ProtectionOwnAccess()}, metav1.CreateOptions{})
+		_, err = rbac.Roles("default").Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: append(operator.OwnAccess(), operator.ProtectionOwnAccess()...)}, metav1.CreateOptions{})
 	}
 	if err == nil {
 		_, err = rbac.RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta,
@@ -230,6 +231,46 @@ func TestObjectsOfAnEtcdAreChangedByTheOperatorAlone(t *testing.T) {
 			return err
 		})
 	})
+}
+
+// As when the webhook is switched on: the operator from before leads until the new one is ready.
+func TestTheWebhookIsServedWhileAnOperatorWithoutItLeads(t *testing.T) {
+	together(t, light)
+	s := newSite(t)
+	s.grant(t)
+	s.grantProtection(t)
+	s.namespace(t, "shop")
+	const lease = "leaderElection: {enabled: true, resourceNamespace: default, leaseDuration: 12s, renewDeadline: 9s, retryPeriod: 500ms}"
+	former := s.operate(t, "former", automatic, lease)
+	former.await(t, former.leads)
+	s.apply(t, etcdYAML("shop", "main", 1))
+	former.await(t, s.has("shop", "main", objectsOf("main", 1)))
+
+	addresses, err := process.FreePorts("127.0.0.1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(addresses[0], ":")
+	s.protected(t, addresses[0])
+	p := s.operate(t, "new",
+		"  webhooks: {bindAddress: 127.0.0.1, port: "+port+", serverCertDir: \"\"}", // of server
+		automatic, lease, "webhooks: {etcdComponentProtection: {enabled: true}}",
+	)
+	refuses := func(ctx context.Context) error {
+		_, err := s.Client.CoreV1().ConfigMaps("shop").Patch(ctx, "main-config", types.MergePatchType, []byte(`{"data":{"more":"mine"}}`), metav1.PatchOptions{})
+		return refusedWith(err, "belongs to Etcd main")
+	}
+	p.await(t, refuses)
+	if err := former.leads(t.Context()); err != nil {
+		t.Errorf("the former: %v", err)
+	}
+
+	former.Signal(syscall.SIGTERM)
+	former.awaitEnd(t)
+	p.await(t, p.leads)
+	if err := refuses(t.Context()); err != nil {
+		t.Errorf("once the new one leads: %v", err)
+	}
 }
 
 // refusedWith is nil if the error is a refusal that says so.

@@ -44,39 +44,36 @@ func NewKeeper(secret types.NamespacedName, configuration string, live client.Re
 	return &Keeper{secret: secret, configuration: configuration, live: live, writer: writer, life: life, clock: time.Now, log: log}
 }
 
-// NeedLeaderElection is true: two would replace each other's authorities.
+// NeedLeaderElection is true: what is due, and what has ended, is up to one clock.
 func (*Keeper) NeedLeaderElection() bool { return true }
 
 // Start looks until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
-		if err := k.look(ctx); err != nil && ctx.Err() == nil {
+		wait := k.life.Look
+		if err := k.look(ctx); faster(err) {
+			wait = min(wait, impatience)
+		} else if err != nil && ctx.Err() == nil {
 			k.log.Error("the certificates of the webhook could not be looked after, it is tried again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(k.life.Look):
+		case <-time.After(wait):
 		}
 	}
 }
 
+// faster: another operator wrote in the meantime, so this one looks again at what is there.
+func faster(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
 // look makes what is due: the Secret first, so that what is trusted is never lost.
 func (k *Keeper) look(ctx context.Context) error {
-	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
-	if err := k.live.Get(ctx, types.NamespacedName{Name: k.configuration}, &configuration); err != nil {
-		return fmt.Errorf("read the ValidatingWebhookConfiguration %s: %w", k.configuration, err)
-	}
-	names, err := namesOf(configuration.Webhooks)
+	configuration, secret, f, err := k.find(ctx)
 	if err != nil {
-		return fmt.Errorf("ValidatingWebhookConfiguration %s: %w", k.configuration, err)
-	}
-	secret := &corev1.Secret{}
-	if err := k.live.Get(ctx, k.secret, secret); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read the Secret %s: %w", k.secret, err)
+		return err
 	}
 	now := k.clock()
-	f := Facts{Material: read(secret.Data), Names: names, Trusted: trusted(configuration.Webhooks)}
 	f.TrustedFor = k.trustedFor(f, configuration.Webhooks, now)
 	p, err := Decide(f, k.life, now)
 	if err != nil {
@@ -87,7 +84,24 @@ func (k *Keeper) look(ctx context.Context) error {
 			return err
 		}
 	}
-	return k.trust(ctx, &configuration, p.bundle())
+	return k.trust(ctx, configuration, p.bundle())
+}
+
+// find reads the configuration before the Secret. What is trusted is in the Secret before: so who writes the configuration
+// as it was read, by the Secret as it was read, leaves out nothing that has come to be trusted in the meantime.
+func (k *Keeper) find(ctx context.Context) (*admissionregistrationv1.ValidatingWebhookConfiguration, *corev1.Secret, Facts, error) {
+	configuration, secret := &admissionregistrationv1.ValidatingWebhookConfiguration{}, &corev1.Secret{}
+	if err := k.live.Get(ctx, types.NamespacedName{Name: k.configuration}, configuration); err != nil {
+		return nil, nil, Facts{}, fmt.Errorf("read the ValidatingWebhookConfiguration %s: %w", k.configuration, err)
+	}
+	names, err := namesOf(configuration.Webhooks)
+	if err != nil {
+		return nil, nil, Facts{}, fmt.Errorf("ValidatingWebhookConfiguration %s: %w", k.configuration, err)
+	}
+	if err := k.live.Get(ctx, k.secret, secret); client.IgnoreNotFound(err) != nil {
+		return nil, nil, Facts{}, fmt.Errorf("read the Secret %s: %w", k.secret, err)
+	}
+	return configuration, secret, Facts{Material: read(secret.Data), Names: names, Trusted: trusted(configuration.Webhooks)}, nil
 }
 
 // trustedFor is how long every webhook has been seen to be asked under the newest authority.
@@ -140,11 +154,11 @@ func (k *Keeper) trust(ctx context.Context, c *admissionregistrationv1.Validatin
 	if !changed {
 		return nil
 	}
-	err := k.writer.Update(ctx, c)
-	if apierrors.IsConflict(err) {
-		return nil // whoever was faster wrote something else: the next look sees
-	}
-	if err != nil {
+	return k.tell(ctx, c)
+}
+
+func (k *Keeper) tell(ctx context.Context, c *admissionregistrationv1.ValidatingWebhookConfiguration) error {
+	if err := k.writer.Update(ctx, c); err != nil {
 		return fmt.Errorf("have the API server trust the webhook's authority: %w", err)
 	}
 	k.log.Info("the API server was told whom to trust for the webhook")

@@ -22,7 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// server is an API server with one Secret and one configuration. Writes fail once patience is 0.
+// server is an API server with one Secret and one configuration. Writes fail once patience is 0. Before each request
+// between is called, where requests call nobody.
 type server struct {
 	client.Reader
 	client.Writer
@@ -30,6 +31,15 @@ type server struct {
 	configuration *admissionregistrationv1.ValidatingWebhookConfiguration
 	patience      int // negative: without an end
 	writes        int
+	between       func()
+}
+
+func (s *server) asked() {
+	if between := s.between; between != nil {
+		s.between = nil
+		defer func() { s.between = between }()
+		between()
+	}
 }
 
 func newServer() *server {
@@ -43,6 +53,7 @@ func newServer() *server {
 }
 
 func (s *server) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	s.asked()
 	switch into := into.(type) {
 	case *corev1.Secret:
 		if s.secret != nil {
@@ -59,6 +70,7 @@ func (s *server) Get(_ context.Context, key client.ObjectKey, into client.Object
 }
 
 func (s *server) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	s.asked()
 	if s.secret != nil {
 		return apierrors.NewAlreadyExists(schema.GroupResource{}, o.GetName())
 	}
@@ -66,6 +78,10 @@ func (s *server) Create(_ context.Context, o client.Object, _ ...client.CreateOp
 }
 
 func (s *server) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+	s.asked()
+	if _, secret := o.(*corev1.Secret); secret && s.secret == nil {
+		return apierrors.NewNotFound(schema.GroupResource{}, o.GetName())
+	}
 	return s.put(o)
 }
 
