@@ -267,7 +267,7 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 	}
 	if p.Pod = podStep(o, hold, p.safe, now); p.Pod.Kind == rollout.Wait {
 		waits := o.Observation
-		waits.RolloutWaits = p.rolloutWaits(o)
+		waits.RolloutWaits = p.rolloutWaits()
 		p.Conditions = health.Conditions(waits, p.Members, now)
 	}
 	p.decideVolumes(o, now)
@@ -280,11 +280,15 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 }
 
 // rolloutWaits is why no pod with a former template is replaced; empty: one is, or there is none.
-func (p *Plan) rolloutWaits(o *Observed) string {
+func (p *Plan) rolloutWaits() string {
 	if p.Pod.Kind != rollout.Wait {
 		return ""
 	}
-	return strings.TrimPrefix(p.Pod.Reason, "pods with a former template: "+strings.Join(outdated(o), ", ")+"; ")
+	if named, is := strings.CutPrefix(p.Pod.Reason, "pods with a former template: "); is { // as the condition itself says
+		_, why, _ := strings.Cut(named, "; ")
+		return why
+	}
+	return p.Pod.Reason
 }
 
 // conclude puts the conditions about the specification beside those about the cluster.

@@ -120,3 +120,12 @@ func TestAPodWhoseSidecarNeverRanIsReplaced(t *testing.T) {
 		}
 	}
 }
+
+// One that is going counts as outdated, and is not named among those that are replaced.
+func TestOutdatedPodsAreNamedOnce(t *testing.T) {
+	p := mustDecide(t, running(t, 3, former(0), former(1), func(o *Observed) { o.Pods[1].DeletionTimestamp = ptr(ago(time.Hour)) }), testSettings)
+	c := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionAllMembersUpdated)
+	if c == nil || strings.Count(c.Message, "former template") != 1 || !strings.Contains(c.Message, "main-1 does not end") {
+		t.Errorf("%+v", c)
+	}
+}

@@ -48,7 +48,7 @@ func (p *Plan) decideVolumes(o *Observed, now time.Time) {
 	}
 	if p.Volumes = volumes.Decide(f); p.Volumes.Kind != volumes.None {
 		noted := o.Observation
-		noted.RolloutWaits, noted.Volumes = p.rolloutWaits(o), p.volumeNote()
+		noted.RolloutWaits, noted.Volumes = p.rolloutWaits(), p.volumeNote()
 		p.Conditions = health.Conditions(noted, p.Members, now)
 	}
 }
