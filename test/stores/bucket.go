@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -127,12 +128,24 @@ func (m *MinIO) Assume(ctx context.Context, policy string) (Keys, error) {
 		Credentials:  credentials.NewStaticCredentialsProvider(m.Root.AccessKeyID, m.Root.SecretAccessKey, ""),
 		HTTPClient:   &http.Client{Transport: &http.Transport{TLSClientConfig: m.CA.ClientTLS(), DisableKeepAlives: true}},
 	})
-	out, err := client.AssumeRole(ctx, &sts.AssumeRoleInput{
-		RoleArn: aws.String("arn:aws:iam::000000000000:role/test"), RoleSessionName: aws.String("test"),
-		Policy: &policy, DurationSeconds: aws.Int32(3600),
-	})
-	if err != nil {
-		return Keys{}, fmt.Errorf("assume a role with a policy of its own: %w", err)
+	var out *sts.AssumeRoleOutput
+	// A server that is ready for objects may not know its users yet.
+	for begun := time.Now(); ; {
+		var err error
+		if out, err = client.AssumeRole(ctx, &sts.AssumeRoleInput{
+			RoleArn: aws.String("arn:aws:iam::000000000000:role/test"), RoleSessionName: aws.String("test"),
+			Policy: &policy, DurationSeconds: aws.Int32(3600),
+		}); err == nil {
+			break
+		}
+		if !strings.Contains(err.Error(), "Server not initialized") || time.Since(begun) > startTimeout {
+			return Keys{}, fmt.Errorf("assume a role with a policy of its own: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return Keys{}, context.Cause(ctx)
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
 	return Keys{*out.Credentials.AccessKeyId, *out.Credentials.SecretAccessKey, *out.Credentials.SessionToken}, nil
 }
