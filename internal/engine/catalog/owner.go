@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
+	"slices"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
@@ -117,27 +120,56 @@ func OwnerAt(ctx context.Context, s store.Reader, prefix string, number int64) (
 	return rec, err
 }
 
+// Owners are the records below a prefix, the newest first, whatever numbers are left out. All are listed once, and each is read when it
+// is asked for. An error is the last.
+func Owners(ctx context.Context, s store.Reader, prefix string) iter.Seq2[*OwnerRecord, error] {
+	return func(yield func(*OwnerRecord, error) bool) {
+		at, err := owners(ctx, s, prefix)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, number := range slices.Backward(slices.Sorted(maps.Keys(at))) {
+			rec, err := readRecord(ctx, s, number, at[number])
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // oldest reads the oldest version of an owner record.
 func oldest(ctx context.Context, s store.Reader, prefix string, number int64) (rec *OwnerRecord, found bool, err error) {
-	key := snapshot.OwnerKey(prefix, number).String()
-	var v store.Object
-	err = s.List(ctx, prefix, func(o store.Object) error {
-		if o.Key == key && !o.Marker {
-			v, found = o, true // versions come newest first
-		}
-		return nil
-	})
+	at, err := owners(ctx, s, prefix)
+	v, found := at[number]
 	if err != nil || !found {
 		return nil, false, err
 	}
+	rec, err = readRecord(ctx, s, number, v)
+	return rec, err == nil, err
+}
+
+// owners are the oldest versions of the records, by number.
+func owners(ctx context.Context, s store.Reader, prefix string) (map[int64]store.Object, error) {
+	at := map[int64]store.Object{}
+	err := s.List(ctx, prefix, func(o store.Object) error {
+		if key, err := snapshot.ParseKey(prefix, o.Key); err == nil && key.Object == snapshot.OwnerObject && !o.Marker {
+			at[key.Number] = o // versions come newest first
+		}
+		return nil
+	})
+	return at, err
+}
+
+func readRecord(ctx context.Context, s store.Reader, number int64, v store.Object) (*OwnerRecord, error) {
 	body, err := s.Open(ctx, v.Version, 0, min(v.Size, maxOwnerSize))
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer body.Close()
 	b, err := io.ReadAll(body)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return parseOwner(number, v.Version, b), true, nil
+	return parseOwner(number, v.Version, b), nil
 }

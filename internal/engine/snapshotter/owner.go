@@ -143,33 +143,30 @@ func Restorable(ctx context.Context, s store.Reader, c *catalog.Catalog, owner s
 	if owner == "" || takeOver {
 		return nil
 	}
-	current := c.Owner
-	for current != nil && current.Err != nil {
-		var err error
-		if current, err = earlierOwner(ctx, s, c.Prefix, current.Number-1); err != nil {
-			return err
-		}
-	}
-	if current == nil || current.ID == owner {
-		return nil
-	}
-	if may, err := isSuccessor(ctx, s, c.Prefix, current, owner); err != nil || may {
-		return err
-	}
-	next := current
-	for n := current.Number - 1; n > 0; n-- {
-		earlier, err := earlierOwner(ctx, s, c.Prefix, n)
+	var current, next *catalog.OwnerRecord // who owns it, and who followed whoever is looked at
+	for rec, err := range catalog.Owners(ctx, s, c.Prefix) {
 		switch {
 		case err != nil:
-			return err
-		case earlier == nil || earlier.Err != nil:
-		case earlier.ID != owner:
-			next = earlier
-		case writtenSince(c.Timeline, next.Since):
+			return fmt.Errorf("look who owned the prefix: %w", err)
+		case rec.Err != nil:
+			continue
+		case current == nil:
+			current = rec
+			if rec.ID == owner {
+				return nil
+			}
+			if may, err := isSuccessor(ctx, s, c.Prefix, rec, owner); err != nil || may {
+				return err
+			}
+		case rec.ID == owner && writtenSince(c.Timeline, next.Since):
 			return refusal(current, owner)
-		default:
+		case rec.ID == owner:
 			return nil
 		}
+		next = rec
+	}
+	if current == nil {
+		return nil
 	}
 	return refusal(current, owner)
 }

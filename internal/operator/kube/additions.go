@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,8 +11,9 @@ import (
 
 // addition is something of an object that was not applied to it.
 type addition struct {
-	path string // a JSON pointer
-	name string // for people
+	path  string // a JSON pointer
+	value any    // what stands there
+	name  string // for people
 }
 
 // wholly are, by kind, the lists and maps of which nothing is anybody else's: what runs in the pods of a StatefulSet, what they are
@@ -32,16 +34,16 @@ func additions(want, have map[string]any) (all []addition) {
 		switch there := there.(type) {
 		case map[string]any:
 			mine, _ := ours.(map[string]any)
-			for key := range there {
+			for _, key := range slices.Sorted(maps.Keys(there)) {
 				if _, is := mine[key]; !is {
-					all = append(all, addition{path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key), name + "." + key})
+					all = append(all, addition{path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key), there[key], name + "." + key})
 				}
 			}
 		case []any:
 			mine, _ := ours.([]any)
 			for i, one := range there {
 				if called := nameOf(one); !slices.ContainsFunc(mine, func(m any) bool { return nameOf(m) == called }) {
-					all = append(all, addition{path + "/" + strconv.Itoa(i), name + "[" + called + "]"})
+					all = append(all, addition{path + "/" + strconv.Itoa(i), one, name + "[" + called + "]"})
 				}
 			}
 		}

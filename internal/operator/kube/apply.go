@@ -255,11 +255,12 @@ func (a *Applier) send(ctx context.Context, fields map[string]any, digest string
 	return Outcome{Changed: have.GetResourceVersion() != u.GetResourceVersion(), TakenFrom: taken}, nil
 }
 
-// takeOut removes what somebody added to the object, in the version that it is, and reads what it is then.
+// takeOut removes what somebody added to the object, if it still stands where it stood, and reads what the object is then. Others write
+// its status all the time, so its version says nothing.
 func (a *Applier) takeOut(ctx context.Context, u *unstructured.Unstructured, added []addition) error {
-	steps := []map[string]any{{"op": "test", "path": "/metadata/resourceVersion", "value": u.GetResourceVersion()}}
+	var steps []map[string]any
 	for _, one := range slices.Backward(added) { // so that indices stay those that they are
-		steps = append(steps, map[string]any{"op": "remove", "path": one.path})
+		steps = append(steps, map[string]any{"op": "test", "path": one.path, "value": one.value}, map[string]any{"op": "remove", "path": one.path})
 	}
 	patch, err := json.Marshal(steps)
 	if err == nil {
