@@ -1,6 +1,7 @@
 package snapshotter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -66,6 +67,28 @@ func TestBackupsAreRestoredByThoseWhoMayWriteThemOrDid(t *testing.T) {
 		if c.refused == "" && err != nil || c.refused != "" && (!errors.Is(err, ErrOwned) || !strings.Contains(err.Error(), ": "+c.refused+" (on some host) since") || !strings.Contains(err.Error(), "this is "+c.owner)) {
 			t.Errorf("%s: %v, want the refusal in favour of %q", phrase, err, c.refused)
 		}
+	}
+}
+
+// Whoever may write can leave out as many numbers as he likes, and must not keep others from their backups by that.
+func TestNumbersThatSomebodyLeftOutAreNotLookedFor(t *testing.T) {
+	const ours = "k8s/shop/main/uid-1"
+	s := storetest.NewMemory(storetest.S3Like())
+	for number, id := range map[int64]string{0: ours, 98_999_999: "x"} {
+		if _, err := catalog.Claim(t.Context(), s, "p", number, snapshot.Owner{ID: id, Since: time.Unix(1001+number, 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Put(t.Context(), "p/v2/Full-00000000-00000005-1000", strings.NewReader("x"), store.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // of numbers that are looked for one by one few are in that time
+	defer cancel()
+	if err := Restorable(ctx, s, catalogOf(t, s), ours, false); err != nil {
+		t.Errorf("its own, in the place of which another stands beyond many numbers: %v", err)
+	}
+	if ctx.Err() != nil {
+		t.Error("it took longer than all records that there are")
 	}
 }
 
