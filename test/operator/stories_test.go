@@ -160,6 +160,41 @@ func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
 			t.Errorf("it is no failure of the Etcd: %v", err)
 		}
 	})
+	t.Run("what runs in the pods, configures them or leads to them is nobody else's", func(t *testing.T) {
+		const set, config = `{"spec":{"template":{"spec":{"containers":[{"name":"evil","image":"i"}],"volumes":[{"name":"v","emptyDir":{}}]}}}}`, `{"data":{"foo":"x"}}`
+		if _, err := s.Client.AppsV1().StatefulSets("shop").Patch(t.Context(), "main", types.StrategicMergePatchType, []byte(set), metav1.PatchOptions{FieldManager: "deployer"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Client.CoreV1().ConfigMaps("shop").Patch(t.Context(), "main-config", types.MergePatchType, []byte(config), metav1.PatchOptions{FieldManager: "deployer"}); err != nil {
+			t.Fatal(err)
+		}
+		s.manage(t, "deployer", service+", spec: {ports: [{name: x, port: 1}]}}")
+		p.await(t, func(ctx context.Context) error {
+			made, err := s.Client.AppsV1().StatefulSets("shop").Get(ctx, "main", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			configMap, err := s.Client.CoreV1().ConfigMaps("shop").Get(ctx, "main-config", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			o, err := s.Client.CoreV1().Services("shop").Get(ctx, "main-client", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			var names []string
+			for _, c := range made.Spec.Template.Spec.Containers {
+				names = append(names, c.Name)
+			}
+			for _, v := range made.Spec.Template.Spec.Volumes {
+				names = append(names, v.Name)
+			}
+			if slices.Contains(names, "evil") || slices.Contains(names, "v") || configMap.Data["foo"] != "" || len(o.Spec.Ports) != 3 {
+				return fmt.Errorf("containers and volumes %v, files %d, ports %d", names, len(configMap.Data), len(o.Spec.Ports))
+			}
+			return nil
+		})
+	})
 }
 
 // The store's refusal is what sidecars write: that they refuse is shown where they are.
