@@ -20,11 +20,11 @@ const membersOfEtcd = 3
 // What an idle operator is looked at for, in seconds.
 const (
 	idleSeconds      = 120
-	idleSecondsQuick = 2 * periodSecondsQuick
+	idleSecondsQuick = 8 * periodSecondsQuick // steady Etcds are looked at after four periods
 )
 
 // periodSecondsQuick is after how many seconds each Etcd is looked at where only development matters.
-const periodSecondsQuick = 5
+const periodSecondsQuick = 2
 
 // period is after how long each Etcd is looked at although nothing happened to it.
 func (b *bench) period() time.Duration {
