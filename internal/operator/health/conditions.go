@@ -3,7 +3,6 @@ package health
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,15 +137,6 @@ func (v view) those(is func(ordinal int, s *druidv1alpha1.EtcdMemberStatus) bool
 		}
 	}
 	return out
-}
-
-// why is the evidence about members, for the end of a message.
-func (v view) why(ordinals []int) string {
-	var out []string
-	for _, i := range ordinals {
-		out = append(out, v.evidence(i))
-	}
-	return strings.Join(out, "; ")
 }
 
 // quorum of so many members.

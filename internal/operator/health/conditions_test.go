@@ -59,7 +59,7 @@ func TestReadyIsTheQuorumOfTheWantedMembers(t *testing.T) {
 		"two are gone":                       {cluster(3, gone(0), gone(1)), isFalse, "QuorumLost", "main-1"},
 		"two are unknown, within thresholds": {cluster(3, renewed(0, 2*time.Minute), renewed(1, 2*time.Minute)), isTrue, "Quorate", ""},
 		"two were unknown for too long":      {cluster(3, renewed(0, 6*time.Minute), renewed(1, 6*time.Minute)), isFalse, "QuorumLost", "1 of 3"},
-		"one of three reported":              {cluster(3, unheard(0), unheard(1)), isFalse, "QuorumLost", "main-0: it never reported"},
+		"one of three reported":              {cluster(3, unheard(0), unheard(1)), isFalse, "QuorumLost", "are needed; each of main-0 and main-1: it never reported"},
 		"one of three reported, and the others have no Lease": {cluster(3, func(o *Observation) { o.Leases = o.Leases[2:] }), isFalse, "QuorumLost", "1 of 3"},
 		"nobody reported":                     {cluster(3, noMembers), isUnknown, "NoMembersYet", "main-2: it never reported, it has no pod"},
 		"one that grew, two learn":            {cluster(3, learner(1), learner(2)), isTrue, "Quorate", "members that work: 1 of 1"},
@@ -80,16 +80,26 @@ func TestAllMembersReadyNamesTheOthersAndWhatIsKnownOfThem(t *testing.T) {
 		"one cannot be scheduled": {cluster(3, unheard(2), func(o *Observation) {
 			o.Pods[2].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node"}}
 		}), isFalse, "PodUnschedulable", "main-2: it never reported, its pod cannot be scheduled (no node)"},
+		"none can be scheduled": {cluster(3, unheard(0), unheard(1), unheard(2), unschedulable), isFalse, "PodUnschedulable",
+			"0 of 3; each of main-0, main-1 and main-2: it never reported, its pod cannot be scheduled (no node)"},
+		"two that were heard of, and one that never was": {cluster(3, renewed(0, 2*time.Minute), renewed(1, 3*time.Minute), unheard(2), unschedulable), isFalse, "PodUnschedulable",
+			"each of main-0 and main-1: it reported last between 2025-06-01T02:57:00Z and 2025-06-01T02:58:00Z, its pod cannot be scheduled (no node); main-2: it never reported, its pod cannot be scheduled (no node)"},
 		"one learns":             {cluster(3, learner(2)), isFalse, "NotAllMembersReady", "Starting (Learner)"},
 		"who is to leave is ill": {cluster(3, wantReplicas(1), gone(2)), isTrue, "AllMembersReady", "1 of 1"},
 	})
+}
+
+func unschedulable(o *Observation) {
+	for _, p := range o.Pods {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node"}}
+	}
 }
 
 func TestQuorumLostIsTrueOnlyWhenItDoesNotComeBackByItself(t *testing.T) {
 	check(t, druidv1alpha1.ConditionQuorumLost, map[string]conditionCase{
 		"all work":                 {cluster(3), isFalse, "Quorate", ""},
 		"one is gone":              {cluster(3, gone(0)), isFalse, "Quorate", "2 of 3"},
-		"two are gone":             {cluster(3, gone(0), gone(1)), isTrue, "QuorumLost", "main-0: it reported last at"},
+		"two are gone":             {cluster(3, gone(0), gone(1)), isTrue, "QuorumLost", "backup; each of main-0 and main-1: it reported last at 2025-06-01T02:50:00Z"},
 		"two went just now":        {cluster(3, renewed(0, 2*time.Minute), podDown(0), renewed(1, 2*time.Minute), podDown(1)), isUnknown, "QuorumMayReturn", "main-1"},
 		"two never came":           {cluster(3, unheard(0), unheard(1)), isUnknown, "QuorumMayReturn", "main-0"},
 		"nobody reported":          {cluster(3, noMembers), isUnknown, "NoMembersYet", ""},
@@ -168,6 +178,8 @@ func TestDataVolumesReadyTellsOfWhatStillCounts(t *testing.T) {
 		"a member says: read-only":      {cluster(3, reports(2, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonVolumeReadOnly, "cannot write"))), isFalse, "VolumeReadOnly", "main-2, claim main-main-2: cannot write"},
 		"a member says: not mine":       {cluster(3, reports(2, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonVolumeMismatch, ""))), isFalse, "VolumeMismatch", "main-2"},
 		"a member says: full":           {cluster(3, reports(1, func(m *druidv1alpha1.MemberReport) { m.VolumeFull = "nothing is free" })), isFalse, "VolumeFull", "main-1, claim main-main-1: nothing is free; raise spec.storageCapacity"},
+		"two say: full": {cluster(3, reports(0, func(m *druidv1alpha1.MemberReport) { m.VolumeFull = "nothing is free" }), reports(1, func(m *druidv1alpha1.MemberReport) { m.VolumeFull = "nothing is free" })), isFalse, "VolumeFull",
+			"each of main-0, claim main-main-0 and main-1, claim main-main-1: nothing is free; raise spec.storageCapacity"},
 		"full and read-only":            {cluster(3, reports(2, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonVolumeReadOnly, "cannot write")), reports(2, func(m *druidv1alpha1.MemberReport) { m.VolumeFull = "full" })), isFalse, "VolumeReadOnly", "main-2, claim main-main-2: cannot write"},
 		"a member said so, and went on": {cluster(3, reports(2, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonVolumeReadOnly, "")), reports(2, state(druidv1alpha1.MemberStarted, druidv1alpha1.MemberLeader, "", ""))), isTrue, "DataVolumesReady", ""},
 	})

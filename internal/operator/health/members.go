@@ -86,15 +86,16 @@ func podReady(p *corev1.Pod) bool {
 	return false
 }
 
-// evidence is what there is to say about a member that does not work, for a message.
-func (o Observation) evidence(ordinal int) string {
-	text := o.Etcd.MemberName(ordinal) + ": "
-	switch l := o.lease(ordinal); {
-	case l == nil || l.Spec.RenewTime == nil:
-		text += "it never reported"
-	default:
-		text += "it reported last at " + at(l.Spec.RenewTime.Time)
+// report is when a member was heard of, for a message; zero: never.
+func (o Observation) report(ordinal int) time.Time {
+	if l := o.lease(ordinal); l != nil && l.Spec.RenewTime != nil {
+		return l.Spec.RenewTime.Time
 	}
+	return time.Time{}
+}
+
+// evidence is what there is to say about a member that does not work, but when it was heard of.
+func (o Observation) evidence(ordinal int) (text string) {
 	if _, why := podTrouble(o.pod(ordinal)); why != "" {
 		text += ", " + why
 	}
@@ -113,6 +114,63 @@ func (o Observation) evidence(ordinal int) string {
 		}
 	}
 	return text
+}
+
+// why is the evidence about members, for the end of a message. Members of which the same is to say are named together.
+func (o Observation) why(ordinals []int) string {
+	var out saidOf
+	for _, i := range ordinals {
+		var reports []time.Time
+		for _, j := range ordinals {
+			if o.evidence(j) == o.evidence(i) && o.report(j).IsZero() == o.report(i).IsZero() {
+				reports = append(reports, o.report(j))
+			}
+		}
+		out.add(o.Etcd.MemberName(i), heard(reports)+o.evidence(i))
+	}
+	return out.String()
+}
+
+// heard says when members were heard of: all of them, or none.
+func heard(reports []time.Time) string {
+	first, last := slices.MinFunc(reports, time.Time.Compare), slices.MaxFunc(reports, time.Time.Compare)
+	switch {
+	case last.IsZero():
+		return "it never reported"
+	case at(first) == at(last):
+		return "it reported last at " + at(last)
+	}
+	return "it reported last between " + at(first) + " and " + at(last)
+}
+
+// saidOf is what there is to say, each text once, with all it is said of.
+type saidOf []said
+
+type said struct {
+	who  []string
+	text string
+}
+
+func (s *saidOf) add(who, text string) {
+	for i := range *s {
+		if (*s)[i].text == text {
+			(*s)[i].who = append((*s)[i].who, who)
+			return
+		}
+	}
+	*s = append(*s, said{[]string{who}, text})
+}
+
+func (s saidOf) String() string {
+	var all []string
+	for _, x := range s {
+		who := x.who[0]
+		if n := len(x.who) - 1; n > 0 {
+			who = "each of " + strings.Join(x.who[:n], ", ") + " and " + x.who[n]
+		}
+		all = append(all, who+": "+x.text)
+	}
+	return strings.Join(all, "; ")
 }
 
 // notMade is why the StatefulSet could not make a pod, as it was told last.

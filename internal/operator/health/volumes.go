@@ -15,12 +15,12 @@ import (
 // volumes looks at what the members say of their volumes, at their claims, and at warnings about
 // these that are not overtaken.
 func (v view) volumes() finding {
-	for _, look := range []func() (string, []string){v.memberVolumes, v.claims} {
+	for _, look := range []func() (string, saidOf){v.memberVolumes, v.claims} {
 		if reason, bad := look(); len(bad) > 0 {
 			if v.Volumes.Text != "" {
-				bad = append(bad, v.Volumes.Text)
+				return fails(reason, "%s; %s", bad, v.Volumes.Text)
 			}
-			return fails(reason, "%s", strings.Join(bad, "; "))
+			return fails(reason, "%s", bad)
 		}
 	}
 	switch v.Volumes.Reason {
@@ -51,7 +51,7 @@ func (v view) claim(ordinal int) *corev1.PersistentVolumeClaim {
 }
 
 // memberVolumes are the volumes that their members cannot work with.
-func (v view) memberVolumes() (reason string, bad []string) {
+func (v view) memberVolumes() (reason string, bad saidOf) {
 	for _, i := range v.ordinals() {
 		m := v.member(i)
 		if m == nil {
@@ -64,7 +64,7 @@ func (v view) memberVolumes() (reason string, bad []string) {
 		if reason == "" {
 			reason = why
 		}
-		bad = append(bad, fmt.Sprintf("%s, claim %s: %s", m.Name, v.Etcd.VolumeClaimName(i), text))
+		bad.add(fmt.Sprintf("%s, claim %s", m.Name, v.Etcd.VolumeClaimName(i)), text)
 	}
 	return reason, bad
 }
@@ -87,7 +87,7 @@ func memberVolume(m druidv1alpha1.MemberReport) (reason, text string) {
 }
 
 // claims are those that are lost, that cannot grow, or that somebody warns of.
-func (v view) claims() (reason string, bad []string) {
+func (v view) claims() (reason string, bad saidOf) {
 	for _, i := range v.ordinals() {
 		c := v.claim(i)
 		if c == nil {
@@ -100,7 +100,7 @@ func (v view) claims() (reason string, bad []string) {
 		if reason == "" {
 			reason = why
 		}
-		bad = append(bad, fmt.Sprintf("claim %s: %s", c.Name, text))
+		bad.add("claim "+c.Name, text)
 	}
 	return reason, bad
 }
