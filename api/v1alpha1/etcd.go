@@ -121,11 +121,11 @@ type EtcdSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	StorageClass *string `json:"storageClass,omitempty"`
-	// Size of each volume, such as 25Gi. Default: 16Gi. It must hold the database (etcd.quota), its
+	// Size of each volume, such as 25Gi, at least 256Mi. Default: 16Gi. It must hold the database (etcd.quota), its
 	// log, and while a full snapshot is made or restored a copy of it. It may be raised: the volumes
 	// grow where their class can, otherwise the members get new ones one after the other. It cannot
 	// be lowered.
-	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,15}([.][0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$') && quantity(string(self)).isGreaterThan(quantity('0'))",message="must be a quantity greater than 0, such as 16Gi"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,15}([.][0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$') && quantity(string(self)).compareTo(quantity('256Mi')) >= 0",message="must be a quantity of at least 256Mi, such as 16Gi: etcd's empty log takes 128 MB"
 	// +kubebuilder:validation:XValidation:rule="!string(self).matches('^[0-9]{1,15}([.][0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$') || quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="cannot be lowered, because volumes cannot shrink: keep the value, or make a new Etcd with smaller volumes and restore the backup into it"
 	// +kubebuilder:default="16Gi"
 	// +optional

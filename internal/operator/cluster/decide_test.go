@@ -409,6 +409,40 @@ func TestAPeriodThatLeavesBackupsWithoutALockIsRefused(t *testing.T) {
 	}
 }
 
+func TestWhatNoObjectCanBeMadeOfIsRefusedInTheFieldsOfTheEtcd(t *testing.T) {
+	resources := func(request, limit string) *corev1.ResourceRequirements {
+		return &corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(request)}, Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)},
+		}
+	}
+	for phrase, c := range map[string]struct {
+		spec func(*druidv1alpha1.EtcdSpec)
+		want string
+	}{
+		"as much as the limit": {func(s *druidv1alpha1.EtcdSpec) { s.Etcd.Resources = resources("1024Mi", "1Gi") }, ""},
+		"etcd wants more":      {func(s *druidv1alpha1.EtcdSpec) { s.Etcd.Resources = resources("2Gi", "1Gi") }, "spec.etcd.resources: requests.memory is 2Gi, and limits.memory only 1Gi: lower the request, or raise the limit"},
+		"the sidecar does":     {func(s *druidv1alpha1.EtcdSpec) { s.Backup.Resources = resources("1", "0") }, "spec.backup.resources: requests.memory is 1, and limits.memory only 0"},
+		"a label":              {func(s *druidv1alpha1.EtcdSpec) { s.Labels = map[string]string{"a": "no label!"} }, `spec.labels: Invalid value: "no label!": a valid label must be`},
+		"a former label": {func(s *druidv1alpha1.EtcdSpec) {
+			s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"-": ""}}
+		}, `spec.selector.matchLabels: Invalid value: "-"`},
+		"an annotation": {func(s *druidv1alpha1.EtcdSpec) { s.Annotations = map[string]string{"a b": ""} }, `spec.annotations: Invalid value: "a b"`},
+		"the Service's label": {func(s *druidv1alpha1.EtcdSpec) {
+			s.Etcd.ClientService = &druidv1alpha1.ClientService{Labels: map[string]string{"": ""}}
+		},
+			`spec.etcd.clientService.labels: Invalid value: ""`},
+		"the Service's annotation": {func(s *druidv1alpha1.EtcdSpec) {
+			s.Etcd.ClientService = &druidv1alpha1.ClientService{Annotations: map[string]string{"": ""}}
+		},
+			`spec.etcd.clientService.annotations: Invalid value: ""`},
+	} {
+		p := mustDecide(t, running(t, 3, func(o *Observed) { c.spec(&o.Etcd.Spec) }), testSettings)
+		if got := strings.Join(p.Refused, "; "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: refused %q, want %q", phrase, got, c.want)
+		}
+	}
+}
+
 func TestARunningClusterKeepsWhatItNeedsWhileItsSpecificationIsRefused(t *testing.T) {
 	tends := testSettings
 	tends.AutoReconcile = false

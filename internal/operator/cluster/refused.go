@@ -3,9 +3,13 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -27,6 +31,9 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 			no("%s names the namespace %s, from which pods cannot have Secrets: copy %s into %s", s.Field, s.Namespace, s.Name, e.Namespace)
 		}
 	}
+	for _, why := range unmakable(e) {
+		no("%s", why)
+	}
 	if i := immutabilityOf(in.Etcd); i != nil && i.RetentionPeriod != nil {
 		if c := health.Coverage(in.Etcd, i.RetentionPeriod.Duration); !c.Holds() {
 			no("spec.backup.store.immutability.retentionPeriod is too short for spec.backup.fullSnapshotSchedule %q: %s; lengthen the period, or take fulls more often", *in.Etcd.Spec.Backup.FullSnapshotSchedule, c)
@@ -35,6 +42,39 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 	if (p.Size.PeerTLS || p.Size.PeerCertificates) && in.Etcd.Spec.Etcd.PeerUrlTLS == nil {
 		no("members use TLS between each other, and which Secrets they do that with is not known any more: name them in spec.etcd.peerUrlTls until all members have changed")
 	}
+}
+
+// unmakable is what the API server would refuse of the objects that are made, in the fields of the Etcd. The schema cannot tell.
+func unmakable(e *druidv1alpha1.Etcd) (all []string) {
+	spec := field.NewPath("spec")
+	errs := validation.ValidateLabels(e.Spec.Labels, spec.Child("labels"))
+	if s := e.Spec.Selector; s != nil {
+		errs = append(errs, validation.ValidateLabels(s.MatchLabels, spec.Child("selector", "matchLabels"))...)
+	}
+	errs = append(errs, apivalidation.ValidateAnnotations(e.Spec.Annotations, spec.Child("annotations"))...)
+	if s := e.Spec.Etcd.ClientService; s != nil {
+		service := spec.Child("etcd", "clientService")
+		errs = append(errs, validation.ValidateLabels(s.Labels, service.Child("labels"))...)
+		errs = append(errs, apivalidation.ValidateAnnotations(s.Annotations, service.Child("annotations"))...)
+	}
+	for _, err := range errs {
+		all = append(all, err.Error())
+	}
+	for _, r := range []struct {
+		field     string
+		resources *corev1.ResourceRequirements
+	}{{"spec.etcd.resources", e.Spec.Etcd.Resources}, {"spec.backup.resources", e.Spec.Backup.Resources}} {
+		if r.resources == nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.resources.Requests)) {
+			wants := r.resources.Requests[name]
+			if most, limited := r.resources.Limits[name]; limited && wants.Cmp(most) > 0 {
+				all = append(all, fmt.Sprintf("%s: requests.%s is %s, and limits.%s only %s: lower the request, or raise the limit", r.field, name, &wants, name, &most))
+			}
+		}
+	}
+	return all
 }
 
 // tokenTaken is why nothing is done about an Etcd whatever its specification says.
