@@ -1,14 +1,5 @@
-// Command cluster gives people the Kubernetes that tests run on.
-//
-//	go run ./cmd/cluster up [-nodes 3] [-image a.tar,b.tar]   start it and leave it running
-//	go run ./cmd/cluster kubectl get nodes                    kubectl, as its administrator
-//	go run ./cmd/cluster load image.tar                       give its nodes an image
-//	go run ./cmd/cluster kill|start|disconnect|connect node2  what happens to machines
-//	go run ./cmd/cluster bundle DIR                           write down all there is to know
-//	go run ./cmd/cluster env                                  the line that has other programs use it
-//	go run ./cmd/cluster down                                 stop it and remove everything
-//
-// With -dir before the verb there can be several.
+// Command cluster gives people the Kubernetes that tests run on: go run ./cmd/cluster -h says how. With -dir before the verb
+// there can be several.
 package main
 
 import (
@@ -41,6 +32,15 @@ func main() {
 	}
 }
 
+const help = `The Kubernetes that tests run on:
+  up [-nodes 3] [-image a.tar,b.tar]   start it and leave it running
+  kubectl ARGS...                      kubectl, as its administrator
+  load image.tar                       give its nodes an image
+  kill|start|disconnect|connect NODE   what happens to machines
+  bundle DIR                           write down all there is to know
+  env                                  the line that has other programs use it
+  down                                 stop it and remove everything`
+
 const usage = "say what to do: up, kubectl ARGS..., load TAR, kill|start|disconnect|connect NODE, bundle DIR, env or down"
 
 func verb(ctx context.Context, args []string) error {
@@ -50,6 +50,10 @@ func verb(ctx context.Context, args []string) error {
 	}
 	flags := flag.NewFlagSet("cluster", flag.ExitOnError)
 	dir := flags.String("dir", filepath.Join(cache, "cluster"), "where the cluster keeps everything")
+	flags.Usage = func() {
+		fmt.Fprintf(flags.Output(), "%s\nBefore the verb:\n", help)
+		flags.PrintDefaults()
+	}
 	_ = flags.Parse(args)
 	if *dir, err = filepath.Abs(*dir); err != nil {
 		return err
