@@ -5,6 +5,7 @@ const (
 	ReasonNotChecked    = "NotChecked"    // the cluster has no members (replicas: 0), so what was true before was kept
 	ReasonNotReconciled = "NotReconciled" // the operator has not acted on this Etcd yet
 	ReasonSecretMissing = "SecretMissing" // a Secret that the specification names, or a key in it, is not there
+	ReasonSecretInvalid = "SecretInvalid" // a Secret that the specification names holds no certificate, or one that ended
 )
 
 // Reasons of Ready and QuorumLost.

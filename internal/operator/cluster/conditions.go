@@ -33,9 +33,16 @@ func ownConditions(all []druidv1alpha1.Condition, o *Observed, p Plan, now time.
 	put(druidv1alpha1.ConditionFieldsWithoutEffect, len(idle) > 0, druidv1alpha1.ConditionTrue, reason,
 		"this version of the operator does not act on "+strings.Join(idle, ", "))
 	put(druidv1alpha1.ConditionReconcileHeld, p.Held != "", druidv1alpha1.ConditionTrue, p.Held, p.Why)
-	if c := druidv1alpha1.FindCondition(all, druidv1alpha1.ConditionAllMembersReady); c != nil && c.Status == druidv1alpha1.ConditionFalse && len(o.MissingSecrets)+len(o.LackingSecrets) > 0 {
-		why := slices.DeleteFunc([]string{missing(o.MissingSecrets), lacking(o.LackingSecrets), c.Message}, func(s string) bool { return s == "" })
-		put(c.Type, true, c.Status, druidv1alpha1.ReasonSecretMissing, strings.Join(why, "; "))
+	if c := druidv1alpha1.FindCondition(all, druidv1alpha1.ConditionAllMembersReady); c != nil && c.Status == druidv1alpha1.ConditionFalse {
+		why := slices.DeleteFunc([]string{missing(o.MissingSecrets), lacking(o.LackingSecrets), faulty(o.FaultySecrets), c.Message}, func(s string) bool { return s == "" })
+		reason := c.Reason
+		switch {
+		case len(o.MissingSecrets)+len(o.LackingSecrets) > 0:
+			reason = druidv1alpha1.ReasonSecretMissing
+		case len(o.FaultySecrets) > 0:
+			reason = druidv1alpha1.ReasonSecretInvalid
+		}
+		put(c.Type, true, c.Status, reason, strings.Join(why, "; "))
 	}
 	return all
 }
@@ -62,6 +69,18 @@ func lacking(all []LackingSecret) string {
 		parts = append(parts, l.Name+" has no "+strings.Join(l.Keys, ", ")+" ("+l.Field+")")
 	}
 	return "Secrets without keys that they must have: " + strings.Join(parts, "; ") + "; add them"
+}
+
+// faulty says what is wrong with what Secrets hold.
+func faulty(all []FaultySecret) string {
+	if len(all) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, f := range all {
+		parts = append(parts, f.Name+": "+f.Why+" ("+f.Field+")")
+	}
+	return "Secrets that cannot be used: " + strings.Join(parts, "; ") + "; correct them"
 }
 
 // withoutEffect are fields that are set and that nothing acts on, with what counts instead.

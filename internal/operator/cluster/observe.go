@@ -40,9 +40,11 @@ type Observed struct {
 	// which it goes.
 	TokenTaken, TokenGoing bool
 	// MissingSecrets are those that the specification names and that are not there, LackingSecrets those
-	// without a key that they must have. They are looked for only while a pod does not get ready.
+	// without a key that they must have, FaultySecrets those that hold what cannot be used. They are looked for only while
+	// a pod does not get ready.
 	MissingSecrets []druidv1alpha1.SecretUse
 	LackingSecrets []LackingSecret
+	FaultySecrets  []FaultySecret
 	// CertificateFault is why members could not reach each other with the certificates for peers, looked for
 	// only before they do.
 	CertificateFault string
@@ -73,6 +75,12 @@ type Observed struct {
 type LackingSecret struct {
 	druidv1alpha1.SecretUse
 	Keys []string
+}
+
+// FaultySecret is a Secret that does not serve the field that names it for what it holds.
+type FaultySecret struct {
+	druidv1alpha1.SecretUse
+	Why string
 }
 
 // Key is an object of one Etcd: they are all in its namespace.

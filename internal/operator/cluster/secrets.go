@@ -96,8 +96,8 @@ func (r *Reconciler) unmounted(o *Observed) bool {
 	})
 }
 
-// missingSecrets finds Secrets that members need and that are not there, or have not got the keys that they
-// must have, while a pod does not get ready on its node. Those of roles are looked for by their tasks.
+// missingSecrets finds Secrets that members need and that are not there, have not got the keys that they
+// must have, or hold what cannot be used, while a pod does not get ready on its node. Those of roles are looked for by their tasks.
 func (r *Reconciler) missingSecrets(ctx context.Context, o *Observed) error {
 	if !r.unready(o) {
 		return nil
@@ -120,6 +120,9 @@ func (r *Reconciler) missingSecrets(ctx context.Context, o *Observed) error {
 		}
 		if keys := desired.Lacks(o.Etcd, use.Field, secret); len(keys) > 0 {
 			o.LackingSecrets = append(o.LackingSecrets, LackingSecret{use, keys})
+		}
+		if why := desired.Fault(o.Etcd, use.Field, secret, r.now()); why != "" {
+			o.FaultySecrets = append(o.FaultySecrets, FaultySecret{use, why})
 		}
 	}
 	return nil

@@ -108,3 +108,41 @@ func TestCertificatesThatPeersCouldNotUseAreTold(t *testing.T) {
 		})
 	}
 }
+
+func TestCertificatesThatNobodyCouldUseAreTold(t *testing.T) {
+	authority := newIssuer(t)
+	good := authority.secret(t, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, "main-client")
+	other := authority.secret(t, nil, "other")
+	keys := func(pairs ...string) *corev1.Secret {
+		s := &corev1.Secret{Data: map[string][]byte{}}
+		for i := 0; i < len(pairs); i += 2 {
+			s.Data[pairs[i]] = []byte(pairs[i+1])
+		}
+		return s
+	}
+	crt, key := string(good.Data["tls.crt"]), string(good.Data["tls.key"])
+	e := &druidv1alpha1.Etcd{}
+	e.Spec.Etcd.ClientUrlTLS = &druidv1alpha1.TLSConfig{}
+	const server, client, ca = "spec.etcd.clientUrlTls.serverTLSSecretRef", "spec.backup.tls.clientTLSSecretRef", "spec.etcd.clientUrlTls.tlsCASecretRef"
+	for phrase, c := range map[string]struct {
+		field  string
+		secret *corev1.Secret
+		after  time.Duration // since it was issued
+		want   string
+	}{
+		"a certificate":                          {server, good, time.Hour, ""},
+		"on its last day":                        {client, good, 365 * 24 * time.Hour, ""},
+		"a day later":                            {client, good, 366 * 24 * time.Hour, "the certificate in tls.crt ended at 2027-01-01T00:00:00Z"},
+		"a day before it begins":                 {server, good, -24 * time.Hour, "the certificate in tls.crt begins at 2026-01-01T00:00:00Z"},
+		"garbage":                                {server, keys("tls.crt", "no", "tls.key", "no"), 0, "tls.crt and tls.key are no certificate with its key: tls: failed to find any PEM data in certificate input"},
+		"another's key":                          {server, keys("tls.crt", crt, "tls.key", string(other.Data["tls.key"])), 0, "private key does not match public key"},
+		"no key, which is told as such":          {server, keys("tls.crt", crt), 0, ""},
+		"an authority":                           {ca, keys("ca.crt", string(authority.pem)), time.Hour, ""},
+		"a key in place of it":                   {ca, keys("ca.crt", key), time.Hour, "ca.crt holds no certificate of an authority in PEM"},
+		"credentials, of which nothing is known": {druidv1alpha1.FieldStoreSecret, keys("accessKeyID", "no"), 0, ""},
+	} {
+		if got := Fault(e, c.field, c.secret, issued.Add(c.after)); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", phrase, got, c.want)
+		}
+	}
+}

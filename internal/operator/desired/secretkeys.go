@@ -1,8 +1,12 @@
 package desired
 
 import (
+	cryptotls "crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -84,6 +88,31 @@ func Lacks(e *druidv1alpha1.Etcd, field string, secret *corev1.Secret) []string 
 		return lacks(secret, authorityKey(e, section))
 	}
 	return nil
+}
+
+// Fault says why what the Secret of a field of an Etcd holds cannot be used, of what nobody but the processes in the pods would notice;
+// empty: nothing is known to be wrong with it. Keys that it lacks are no fault.
+func Fault(e *druidv1alpha1.Etcd, field string, secret *corev1.Secret, now time.Time) string {
+	if len(Lacks(e, field, secret)) > 0 {
+		return ""
+	}
+	switch section, kind := field[:strings.LastIndex(field, ".")], field[strings.LastIndex(field, ".")+1:]; kind {
+	case "serverTLSSecretRef", "clientTLSSecretRef":
+		pair, err := cryptotls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+		switch {
+		case err != nil:
+			return fmt.Sprintf("%s and %s are no certificate with its key: %s", corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
+		case now.After(pair.Leaf.NotAfter):
+			return fmt.Sprintf("the certificate in %s ended at %s", corev1.TLSCertKey, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		case now.Before(pair.Leaf.NotBefore):
+			return fmt.Sprintf("the certificate in %s begins at %s", corev1.TLSCertKey, pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+		}
+	case "tlsCASecretRef":
+		if key := authorityKey(e, section); !x509.NewCertPool().AppendCertsFromPEM(secret.Data[key]) {
+			return key + " holds no certificate of an authority in PEM"
+		}
+	}
+	return ""
 }
 
 // authorityKey is where the certificate authority of a section is in its Secret.
