@@ -32,7 +32,7 @@ func TestAnOperatorWithAFewEtcdsIsMeasured(t *testing.T) {
 	var programs []string
 	for _, m := range r.programs {
 		programs = append(programs, m.name)
-		if m.median(wall) <= 0 || m.median(cpu) <= 0 && !strings.Contains(m.name, "bare") {
+		if m.median(wall) <= 0 || m.median(cpu) <= 0 {
 			t.Errorf("%s took %s: that cannot be", m.name, m.runs[0])
 		}
 	}
