@@ -252,13 +252,14 @@ func (h *heartbeats) read(ctx context.Context, e *druidv1alpha1.Etcd) (heard, er
 // kindLease is what an Etcd has one of for each member, as its heartbeat.
 const kindLease = "Lease"
 
-// hear reads the Leases of an Etcd anew where what was listed is not enough: something happens to its members, one of
+// hear reads the Leases of an Etcd anew where what was listed is not enough: something happens to its members, a new pod is ready, one of
 // them would be said to be silent, or nothing could be listed for a while. calm: nothing has to be done, by what was listed.
 func (r *Reconciler) hear(ctx context.Context, o *Observed, calm bool) (anew bool, err error) {
 	now := r.now()
 	switch lives := slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }); {
 	case r.rehear:
 	case !calm && lives:
+	case o.awaited() != nil:
 	case len(o.Leases) > 0 && now.Sub(o.heard) > heardLongAgo:
 	case slices.ContainsFunc(o.Leases, func(l coordinationv1.Lease) bool {
 		return l.Spec.RenewTime != nil && now.Sub(l.Spec.RenewTime.Time) >= r.heartbeats.unknown && o.replicas() > 0
@@ -267,6 +268,34 @@ func (r *Reconciler) hear(ctx context.Context, o *Observed, calm bool) (anew boo
 		return false, nil
 	}
 	return true, r.listen(ctx, o)
+}
+
+// awaitedFor is for how long a member may be ready before it is heard of.
+const awaitedFor = time.Minute
+
+// awaited is a pod that is ready and of which nothing was heard yet; nil: there is none. Its member counts for nothing until then.
+func (o *Observed) awaited() *corev1.Pod {
+	for _, p := range o.Pods {
+		n, ours := o.Etcd.PodOrdinal(p.Name)
+		i := slices.IndexFunc(o.Leases, func(l coordinationv1.Lease) bool { return ours && l.Name == o.Etcd.MemberName(n) })
+		if i < 0 || !podReady(p) || p.DeletionTimestamp != nil {
+			continue
+		}
+		if renewed := o.Leases[i].Spec.RenewTime; renewed == nil || renewed.Time.Before(p.CreationTimestamp.Time) {
+			return p
+		}
+	}
+	return nil
+}
+
+// expects: a pod got ready a moment ago, and its member will be heard of.
+func (o *Observed) expects(now time.Time) bool {
+	p := o.awaited()
+	if p == nil {
+		return false
+	}
+	i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+	return now.Sub(p.Status.Conditions[i].LastTransitionTime.Time) < awaitedFor
 }
 
 // listen reads the Leases of an Etcd.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -268,6 +269,33 @@ func TestLeasesAreListedAgainAfterAFailure(t *testing.T) {
 	})
 }
 
+// replacedPod has a pod be made just now, when its member was heard of last.
+func replacedPod(o *Observed, i int) {
+	o.Pods[i].CreationTimestamp = metav1.NewTime(testNow)
+	o.Leases[i].Spec.RenewTime = &metav1.MicroTime{Time: testNow.Add(-time.Second)}
+}
+
+func TestAnEtcdIsLookedAtSoonWhileAPodThatIsReadyIsNotHeardOf(t *testing.T) {
+	r := &Reconciler{now: func() time.Time { return testNow }, syncPeriod: time.Minute, heartbeats: newHeartbeats(&leaseServer{}, time.Minute, time.Now, quietLog()), settings: testSettings}
+	for phrase, c := range map[string]struct {
+		change func(*Observed)
+		want   bool
+	}{
+		"all were heard of": {func(*Observed) {}, false},
+		"it got ready just now": {func(o *Observed) {
+			replacedPod(o, 1)
+			o.Pods[1].Status.Conditions[slices.IndexFunc(o.Pods[1].Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })].LastTransitionTime = metav1.NewTime(testNow)
+		}, true},
+		"it is ready for long": {func(o *Observed) { replacedPod(o, 1) }, false},
+	} {
+		o := running(t, 3, c.change)
+		p := mustDecide(t, o, testSettings)
+		if got, err := r.next(o, p, outcome{}); err != nil || (got.RequeueAfter <= soon) != c.want {
+			t.Errorf("%s: looked at again in %s (%v), want it soon: %t", phrase, got.RequeueAfter, err, c.want)
+		}
+	}
+}
+
 func TestLeasesAreReadAnewWhereThoseListedAreNotEnough(t *testing.T) {
 	for phrase, c := range map[string]struct {
 		change func(*Observed)
@@ -286,9 +314,13 @@ func TestLeasesAreReadAnewWhereThoseListedAreNotEnough(t *testing.T) {
 			o.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: testNow.Add(-time.Hour)}
 			o.StatefulSet.Spec.Replicas, o.Pods = ptr(int32(0)), nil
 		}, true, false, false},
-		"one never reported":                  {func(o *Observed) { o.Leases[1].Spec.RenewTime = nil }, true, false, false},
-		"nothing could be listed for a while": {func(o *Observed) { o.heard = testNow.Add(-heardLongAgo - time.Second) }, true, false, true},
-		"there is nothing yet":                {func(o *Observed) { o.Leases, o.Pods, o.heard = nil, nil, time.Time{} }, false, false, false},
+		"one never reported, and is not ready":                      {func(o *Observed) { o.Leases[1].Spec.RenewTime, o.Pods[1].Status.Conditions = nil, nil }, true, false, false},
+		"one never reported, and is ready":                          {func(o *Observed) { o.Leases[1].Spec.RenewTime = nil }, true, false, true},
+		"a new pod is ready, and its member was heard of before it": {func(o *Observed) { replacedPod(o, 1) }, true, false, true},
+		"a new pod is not ready yet":                                {func(o *Observed) { replacedPod(o, 1); o.Pods[1].Status.Conditions = nil }, true, false, false},
+		"a new pod is ready, and goes":                              {func(o *Observed) { replacedPod(o, 1); o.Pods[1].DeletionTimestamp = &metav1.Time{Time: testNow} }, true, false, false},
+		"nothing could be listed for a while":                       {func(o *Observed) { o.heard = testNow.Add(-heardLongAgo - time.Second) }, true, false, true},
+		"there is nothing yet":                                      {func(o *Observed) { o.Leases, o.Pods, o.heard = nil, nil, time.Time{} }, false, false, false},
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			s := &leaseServer{}

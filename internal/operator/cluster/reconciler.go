@@ -145,7 +145,7 @@ func (r *Reconciler) next(o *Observed, p Plan, out outcome) (reconcile.Result, e
 	switch {
 	case len(errs) > 0:
 		return reconcile.Result{}, errors.Join(errs...) // again, later each time
-	case (!p.Done() || out.set) && len(p.Refused) == 0 && p.Mode != ModeWatch:
+	case (!p.Done() || out.set) && len(p.Refused) == 0 && p.Mode != ModeWatch, o.expects(r.now()):
 		return reconcile.Result{RequeueAfter: min(soon, r.syncPeriod), Priority: priority(0)}, nil
 	}
 	period := r.syncPeriod
