@@ -424,7 +424,7 @@ func TestWhatNoObjectCanBeMadeOfIsRefusedInTheFieldsOfTheEtcd(t *testing.T) {
 		"the sidecar does":     {func(s *druidv1alpha1.EtcdSpec) { s.Backup.Resources = resources("1", "0") }, "spec.backup.resources: requests.memory is 1, and limits.memory only 0"},
 		"a label":              {func(s *druidv1alpha1.EtcdSpec) { s.Labels = map[string]string{"a": "no label!"} }, `spec.labels: Invalid value: "no label!": a valid label must be`},
 		"a former label": {func(s *druidv1alpha1.EtcdSpec) {
-			s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"-": ""}}
+			s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"-": ""}} //nolint:staticcheck // as it says
 		}, `spec.selector.matchLabels: Invalid value: "-"`},
 		"an annotation": {func(s *druidv1alpha1.EtcdSpec) { s.Annotations = map[string]string{"a b": ""} }, `spec.annotations: Invalid value: "a b"`},
 		"the Service's label": {func(s *druidv1alpha1.EtcdSpec) {

@@ -277,7 +277,7 @@ const awaitedFor = time.Minute
 func (o *Observed) awaited() *corev1.Pod {
 	for _, p := range o.Pods {
 		n, ours := o.Etcd.PodOrdinal(p.Name)
-		i := slices.IndexFunc(o.Leases, func(l coordinationv1.Lease) bool { return ours && l.Name == o.Etcd.MemberName(n) })
+		i := slices.IndexFunc(o.Leases, func(l coordinationv1.Lease) bool { return ours && l.Name == o.Etcd.MemberLeaseName(n) })
 		if i < 0 || !podReady(p) || p.DeletionTimestamp != nil {
 			continue
 		}

@@ -48,7 +48,7 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 func unmakable(e *druidv1alpha1.Etcd) (all []string) {
 	spec := field.NewPath("spec")
 	errs := validation.ValidateLabels(e.Spec.Labels, spec.Child("labels"))
-	if s := e.Spec.Selector; s != nil {
+	if s := e.Spec.Selector; s != nil { //nolint:staticcheck // the pods of who still uses it carry its labels
 		errs = append(errs, validation.ValidateLabels(s.MatchLabels, spec.Child("selector", "matchLabels"))...)
 	}
 	errs = append(errs, apivalidation.ValidateAnnotations(e.Spec.Annotations, spec.Child("annotations"))...)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,6 +93,9 @@ func report(s *druidv1alpha1.EtcdStatus, e *druidv1alpha1.Etcd, p Plan, out outc
 		}
 	}
 	s.LastErrors = lastErrors(s.LastErrors, out.failures, now)
+	if unheardOf(out.failures) {
+		s.LastErrors = nil
+	}
 	if p.Mode == ModeTend {
 		s.LastErrors = append(s.LastErrors, p.untried(e.Status.LastErrors)...)
 		s.LastErrors = s.LastErrors[:min(len(s.LastErrors), mostErrors)]
@@ -103,6 +107,8 @@ func report(s *druidv1alpha1.EtcdStatus, e *druidv1alpha1.Etcd, p Plan, out outc
 	}
 	op := druidv1alpha1.LastOperation{Type: kind, RunID: run, LastUpdateTime: metav1.NewTime(now)}
 	switch waits := p.Waits(); {
+	case unheardOf(out.failures):
+		op.State, op.Description = druidv1alpha1.LastOperationRequeue, "the definition of Etcds is new, and the API server takes up to half a minute until it lets objects belong to them"
 	case len(out.failures) > 0:
 		op.State, op.Description = druidv1alpha1.LastOperationError, "not everything could be made as the specification wants it: "+s.LastErrors[0].Description
 	case waits != "":
@@ -167,6 +173,14 @@ func lastErrors(before []druidv1alpha1.LastError, failures []failure, now time.T
 		all = append(all, e)
 	}
 	return all
+}
+
+// unheardOf: nothing failed but that an admission of the API server has not heard of the definition of Etcds, which it asks for every half
+// minute: objects cannot have an owner of that kind until then.
+func unheardOf(failures []failure) bool {
+	return len(failures) > 0 && !slices.ContainsFunc(failures, func(f failure) bool {
+		return !apierrors.IsForbidden(f.err) || !strings.Contains(f.err.Error(), "cannot find RESTMapping for APIVersion "+druidv1alpha1.GroupVersion().String())
+	})
 }
 
 // refs are the EtcdMembers of the Etcd.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/rollout"
@@ -17,6 +20,9 @@ import (
 func TestTheOperationThatIsTold(t *testing.T) {
 	succeeded := &druidv1alpha1.LastOperation{Type: druidv1alpha1.LastOperationReconcile, State: druidv1alpha1.LastOperationSucceeded, Description: "before", RunID: "before"}
 	failed := outcome{failures: []failure{{"ERR_SYNC_CONFIGMAP", errors.New("no room")}}}
+	noKind := failure{"ERR_SYNC_SERVICE_ACCOUNT", fmt.Errorf("apply: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "main",
+		errors.New("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion druid.gardener.cloud/v1alpha1 Kind Etcd")))}
+	forbidden := failure{"ERR_SYNC_SERVICE_ACCOUNT", apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "main", errors.New("exceeded quota"))}
 	done := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Done: true}}
 	waiting := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Reason: "from 1 member to 3", Waits: "healthy members"}}
 	on := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Reason: "from 1 member to 3"}}
@@ -31,6 +37,9 @@ func TestTheOperationThatIsTold(t *testing.T) {
 			e.Status.LastOperation = &druidv1alpha1.LastOperation{Type: druidv1alpha1.LastOperationCreate, State: druidv1alpha1.LastOperationError}
 		}, "Create Processing"},
 		"an error":                            {done, failed, nil, "Reconcile Error"},
+		"the definition is new":               {done, outcome{failures: []failure{noKind}}, nil, "Reconcile Requeue"},
+		"it is, and something else fails":     {done, outcome{failures: []failure{noKind, forbidden}}, nil, "Reconcile Error"},
+		"something is forbidden":              {done, outcome{failures: []failure{forbidden}}, nil, "Reconcile Error"},
 		"it waits":                            {waiting, outcome{}, nil, "Reconcile Requeue"},
 		"it goes on":                          {on, outcome{}, nil, "Reconcile Processing"},
 		"a refusal":                           {Plan{Mode: ModeApply, Refused: []string{"no"}}, outcome{}, nil, "Reconcile Error"},
@@ -61,6 +70,9 @@ func TestTheOperationThatIsTold(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", phrase, got, c.want)
+		}
+		if told := len(s.LastErrors) > 0; told != strings.HasSuffix(c.want, "Error") {
+			t.Errorf("%s: errors %+v", phrase, s.LastErrors)
 		}
 		observed := s.ObservedGeneration != nil && *s.ObservedGeneration == o.Etcd.Generation
 		if failed := len(c.out.failures)+len(c.plan.Refused) > 0; c.plan.Mode == ModeApply && observed == failed && o.Etcd.Generation == 2 {
