@@ -33,18 +33,22 @@ func ownConditions(all []druidv1alpha1.Condition, o *Observed, p Plan, now time.
 	put(druidv1alpha1.ConditionFieldsWithoutEffect, len(idle) > 0, druidv1alpha1.ConditionTrue, reason,
 		"this version of the operator does not act on "+strings.Join(idle, ", "))
 	put(druidv1alpha1.ConditionReconcileHeld, p.Held != "", druidv1alpha1.ConditionTrue, p.Held, p.Why)
-	if c := druidv1alpha1.FindCondition(all, druidv1alpha1.ConditionAllMembersReady); c != nil && c.Status == druidv1alpha1.ConditionFalse {
-		why := slices.DeleteFunc([]string{missing(o.MissingSecrets), lacking(o.LackingSecrets), faulty(o.FaultySecrets), c.Message}, func(s string) bool { return s == "" })
-		reason := c.Reason
-		switch {
-		case len(o.MissingSecrets)+len(o.LackingSecrets) > 0:
-			reason = druidv1alpha1.ReasonSecretMissing
-		case len(o.FaultySecrets) > 0:
-			reason = druidv1alpha1.ReasonSecretInvalid
-		}
-		put(c.Type, true, c.Status, reason, strings.Join(why, "; "))
+	if i := slices.IndexFunc(all, func(c druidv1alpha1.Condition) bool { return c.Type == druidv1alpha1.ConditionAllMembersReady }); i >= 0 && all[i].Status == druidv1alpha1.ConditionFalse {
+		all[i] = withSecrets(all[i], o).After(druidv1alpha1.FindCondition(o.Etcd.Status.Conditions, all[i].Type), metav1.NewTime(now))
 	}
 	return all
+}
+
+// withSecrets has a condition that is not true say first which Secrets are the reason.
+func withSecrets(c druidv1alpha1.Condition, o *Observed) druidv1alpha1.Condition {
+	switch {
+	case len(o.MissingSecrets)+len(o.LackingSecrets) > 0:
+		c.Reason = druidv1alpha1.ReasonSecretMissing
+	case len(o.FaultySecrets) > 0:
+		c.Reason = druidv1alpha1.ReasonSecretInvalid
+	}
+	c.Message = strings.Join(slices.DeleteFunc([]string{missing(o.MissingSecrets), lacking(o.LackingSecrets), faulty(o.FaultySecrets), c.Message}, func(s string) bool { return s == "" }), "; ")
+	return c
 }
 
 // missing names Secrets by their fields.

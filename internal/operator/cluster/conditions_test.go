@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,13 @@ func TestMissingSecretsAreTheReasonWhyMembersAreNotReady(t *testing.T) {
 		got := druidv1alpha1.FindCondition(ownConditions(before, o, Plan{}, time.Unix(0, 0)), druidv1alpha1.ConditionAllMembersReady)
 		if got == nil || got.Status != c.status || got.Reason != c.wantReason || !strings.HasSuffix(got.Message, c.wantText) {
 			t.Errorf("%s: %+v, want %s %s ...%s", name, got, c.status, c.wantReason, c.wantText)
+		}
+		o.Etcd.Status.Conditions = []druidv1alpha1.Condition{*got}
+		for i := range before { // as it is found anew
+			before[i] = before[i].After(got, metav1.Unix(60, 0))
+		}
+		if again := druidv1alpha1.FindCondition(ownConditions(before, o, Plan{}, time.Unix(60, 0)), got.Type); !reflect.DeepEqual(again, got) {
+			t.Errorf("%s: the next look says %+v, and the one before %+v", name, again, got)
 		}
 	}
 }

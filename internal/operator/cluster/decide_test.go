@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
@@ -415,6 +416,9 @@ func TestWhatNoObjectCanBeMadeOfIsRefusedInTheFieldsOfTheEtcd(t *testing.T) {
 			Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(request)}, Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)},
 		}
 	}
+	bad := func(key string) string {
+		return `spec.labels[` + key + `]: Invalid value: "!": ` + strings.Join(utilvalidation.IsValidLabelValue("!"), "; ")
+	}
 	for phrase, c := range map[string]struct {
 		spec func(*druidv1alpha1.EtcdSpec)
 		want string
@@ -422,19 +426,27 @@ func TestWhatNoObjectCanBeMadeOfIsRefusedInTheFieldsOfTheEtcd(t *testing.T) {
 		"as much as the limit": {func(s *druidv1alpha1.EtcdSpec) { s.Etcd.Resources = resources("1024Mi", "1Gi") }, ""},
 		"etcd wants more":      {func(s *druidv1alpha1.EtcdSpec) { s.Etcd.Resources = resources("2Gi", "1Gi") }, "spec.etcd.resources: requests.memory is 2Gi, and limits.memory only 1Gi: lower the request, or raise the limit"},
 		"the sidecar does":     {func(s *druidv1alpha1.EtcdSpec) { s.Backup.Resources = resources("1", "0") }, "spec.backup.resources: requests.memory is 1, and limits.memory only 0"},
-		"a label":              {func(s *druidv1alpha1.EtcdSpec) { s.Labels = map[string]string{"a": "no label!"} }, `spec.labels: Invalid value: "no label!": a valid label must be`},
+		"a label":              {func(s *druidv1alpha1.EtcdSpec) { s.Labels = map[string]string{"a": "no label!"} }, `spec.labels[a]: Invalid value: "no label!": a valid label must be`},
+		"several labels": {func(s *druidv1alpha1.EtcdSpec) {
+			s.Labels = map[string]string{"e": "!", "a": "!", "c": "!", "b": "!", "d": "!"}
+		},
+			strings.Join([]string{bad("a"), bad("b"), bad("c"), bad("d"), bad("e")}, "; ")},
+		"a label that the operator's own replaces": {func(s *druidv1alpha1.EtcdSpec) { s.Labels = map[string]string{druidv1alpha1.LabelName: "!"} }, ""},
+		"annotations that are too much together": {func(s *druidv1alpha1.EtcdSpec) {
+			s.Annotations = map[string]string{"a": strings.Repeat("a", 150<<10), "b": strings.Repeat("b", 150<<10)}
+		}, "spec.annotations: Too long"},
 		"a former label": {func(s *druidv1alpha1.EtcdSpec) {
 			s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"-": ""}} //nolint:staticcheck // as it says
-		}, `spec.selector.matchLabels: Invalid value: "-"`},
-		"an annotation": {func(s *druidv1alpha1.EtcdSpec) { s.Annotations = map[string]string{"a b": ""} }, `spec.annotations: Invalid value: "a b"`},
+		}, `spec.selector.matchLabels[-]: Invalid value: "-"`},
+		"an annotation": {func(s *druidv1alpha1.EtcdSpec) { s.Annotations = map[string]string{"a b": ""} }, `spec.annotations[a b]: Invalid value: "a b"`},
 		"the Service's label": {func(s *druidv1alpha1.EtcdSpec) {
 			s.Etcd.ClientService = &druidv1alpha1.ClientService{Labels: map[string]string{"": ""}}
 		},
-			`spec.etcd.clientService.labels: Invalid value: ""`},
+			`spec.etcd.clientService.labels[]: Invalid value: ""`},
 		"the Service's annotation": {func(s *druidv1alpha1.EtcdSpec) {
 			s.Etcd.ClientService = &druidv1alpha1.ClientService{Annotations: map[string]string{"": ""}}
 		},
-			`spec.etcd.clientService.annotations: Invalid value: ""`},
+			`spec.etcd.clientService.annotations[]: Invalid value: ""`},
 	} {
 		p := mustDecide(t, running(t, 3, func(o *Observed) { c.spec(&o.Etcd.Spec) }), testSettings)
 		if got := strings.Join(p.Refused, "; "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {

@@ -259,7 +259,7 @@ func (r *Reconciler) hear(ctx context.Context, o *Observed, calm bool) (anew boo
 	switch lives := slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }); {
 	case r.rehear:
 	case !calm && lives:
-	case o.awaited() != nil:
+	case len(o.awaited()) > 0:
 	case len(o.Leases) > 0 && now.Sub(o.heard) > heardLongAgo:
 	case slices.ContainsFunc(o.Leases, func(l coordinationv1.Lease) bool {
 		return l.Spec.RenewTime != nil && now.Sub(l.Spec.RenewTime.Time) >= r.heartbeats.unknown && o.replicas() > 0
@@ -273,8 +273,8 @@ func (r *Reconciler) hear(ctx context.Context, o *Observed, calm bool) (anew boo
 // awaitedFor is for how long a member may be ready before it is heard of.
 const awaitedFor = time.Minute
 
-// awaited is a pod that is ready and of which nothing was heard yet; nil: there is none. Its member counts for nothing until then.
-func (o *Observed) awaited() *corev1.Pod {
+// awaited are pods that are ready and of which nothing was heard yet. Their members count for nothing until then.
+func (o *Observed) awaited() (all []*corev1.Pod) {
 	for _, p := range o.Pods {
 		n, ours := o.Etcd.PodOrdinal(p.Name)
 		i := slices.IndexFunc(o.Leases, func(l coordinationv1.Lease) bool { return ours && l.Name == o.Etcd.MemberLeaseName(n) })
@@ -282,20 +282,19 @@ func (o *Observed) awaited() *corev1.Pod {
 			continue
 		}
 		if renewed := o.Leases[i].Spec.RenewTime; renewed == nil || renewed.Time.Before(p.CreationTimestamp.Time) {
-			return p
+			all = append(all, p)
 		}
 	}
-	return nil
+	return all
 }
 
 // expects: a pod got ready a moment ago, and its member will be heard of.
 func (o *Observed) expects(now time.Time) bool {
-	p := o.awaited()
-	if p == nil {
-		return false
-	}
-	i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
-	return now.Sub(p.Status.Conditions[i].LastTransitionTime.Time) < awaitedFor
+	return slices.ContainsFunc(o.awaited(), func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && now.Sub(c.LastTransitionTime.Time) < awaitedFor
+		})
+	})
 }
 
 // listen reads the Leases of an Etcd.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -275,18 +274,27 @@ func replacedPod(o *Observed, i int) {
 	o.Leases[i].Spec.RenewTime = &metav1.MicroTime{Time: testNow.Add(-time.Second)}
 }
 
+func readyNow(o *Observed, i int) {
+	for j := range o.Pods[i].Status.Conditions {
+		o.Pods[i].Status.Conditions[j].LastTransitionTime = metav1.NewTime(testNow)
+	}
+}
+
 func TestAnEtcdIsLookedAtSoonWhileAPodThatIsReadyIsNotHeardOf(t *testing.T) {
 	r := &Reconciler{now: func() time.Time { return testNow }, syncPeriod: time.Minute, heartbeats: newHeartbeats(&leaseServer{}, time.Minute, time.Now, quietLog()), settings: testSettings}
 	for phrase, c := range map[string]struct {
 		change func(*Observed)
 		want   bool
 	}{
-		"all were heard of": {func(*Observed) {}, false},
-		"it got ready just now": {func(o *Observed) {
+		"all were heard of":     {func(*Observed) {}, false},
+		"it got ready just now": {func(o *Observed) { replacedPod(o, 1); readyNow(o, 1) }, true},
+		"it is ready for long":  {func(o *Observed) { replacedPod(o, 1) }, false},
+		"another is for long":   {func(o *Observed) { replacedPod(o, 0); replacedPod(o, 1); readyNow(o, 1) }, true},
+		"of one of which nothing is done": {func(o *Observed) {
 			replacedPod(o, 1)
-			o.Pods[1].Status.Conditions[slices.IndexFunc(o.Pods[1].Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })].LastTransitionTime = metav1.NewTime(testNow)
-		}, true},
-		"it is ready for long": {func(o *Observed) { replacedPod(o, 1) }, false},
+			readyNow(o, 1)
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSuspendReconcile: "true"}
+		}, false},
 	} {
 		o := running(t, 3, c.change)
 		p := mustDecide(t, o, testSettings)

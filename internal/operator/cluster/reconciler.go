@@ -123,6 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) count(p Plan, out outcome) {
 	result := metrics.Waits
 	switch {
+	case unheardOf(out.failures):
 	case len(out.failures) > 0:
 		result = metrics.Failed
 	case len(p.Refused) > 0:
@@ -131,6 +132,9 @@ func (r *Reconciler) count(p Plan, out outcome) {
 		result = metrics.Done
 	}
 	r.metrics.Looked(string(p.Mode), result)
+	if unheardOf(out.failures) {
+		return
+	}
 	for _, f := range out.failures {
 		r.metrics.Failure(string(f.code))
 	}
@@ -143,9 +147,11 @@ func (r *Reconciler) next(o *Observed, p Plan, out outcome) (reconcile.Result, e
 		errs = append(errs, f.err)
 	}
 	switch {
+	case unheardOf(out.failures):
+		return reconcile.Result{RequeueAfter: min(soon, r.syncPeriod), Priority: priority(0)}, nil
 	case len(errs) > 0:
 		return reconcile.Result{}, errors.Join(errs...) // again, later each time
-	case (!p.Done() || out.set) && len(p.Refused) == 0 && p.Mode != ModeWatch, o.expects(r.now()):
+	case p.Mode != ModeWatch && ((!p.Done() || out.set) && len(p.Refused) == 0 || o.expects(r.now())):
 		return reconcile.Result{RequeueAfter: min(soon, r.syncPeriod), Priority: priority(0)}, nil
 	}
 	period := r.syncPeriod

@@ -46,16 +46,32 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 
 // unmakable is what the API server would refuse of the objects that are made, in the fields of the Etcd. The schema cannot tell.
 func unmakable(e *druidv1alpha1.Etcd) (all []string) {
-	spec := field.NewPath("spec")
-	errs := validation.ValidateLabels(e.Spec.Labels, spec.Child("labels"))
-	if s := e.Spec.Selector; s != nil { //nolint:staticcheck // the pods of who still uses it carry its labels
-		errs = append(errs, validation.ValidateLabels(s.MatchLabels, spec.Child("selector", "matchLabels"))...)
+	var errs field.ErrorList
+	each := func(m map[string]string, at *field.Path, valid func(map[string]string, *field.Path) field.ErrorList) {
+		before := len(errs)
+		for _, k := range slices.Sorted(maps.Keys(m)) { // the same text at each look
+			errs = append(errs, valid(map[string]string{k: m[k]}, at.Key(k))...)
+		}
+		if len(errs) == before {
+			errs = append(errs, valid(m, at)...) // all of them may be too much
+		}
 	}
-	errs = append(errs, apivalidation.ValidateAnnotations(e.Spec.Annotations, spec.Child("annotations"))...)
+	carried := e.PodLabels()
+	taken := func(m map[string]string) map[string]string { // not those that others win over
+		m = maps.Clone(m)
+		maps.DeleteFunc(m, func(k, v string) bool { return carried[k] != v })
+		return m
+	}
+	spec := field.NewPath("spec")
+	each(taken(e.Spec.Labels), spec.Child("labels"), validation.ValidateLabels)
+	if s := e.Spec.Selector; s != nil { //nolint:staticcheck // the pods of who still uses it carry its labels
+		each(taken(s.MatchLabels), spec.Child("selector", "matchLabels"), validation.ValidateLabels)
+	}
+	each(e.Spec.Annotations, spec.Child("annotations"), apivalidation.ValidateAnnotations)
 	if s := e.Spec.Etcd.ClientService; s != nil {
 		service := spec.Child("etcd", "clientService")
-		errs = append(errs, validation.ValidateLabels(s.Labels, service.Child("labels"))...)
-		errs = append(errs, apivalidation.ValidateAnnotations(s.Annotations, service.Child("annotations"))...)
+		each(s.Labels, service.Child("labels"), validation.ValidateLabels)
+		each(s.Annotations, service.Child("annotations"), apivalidation.ValidateAnnotations)
 	}
 	for _, err := range errs {
 		all = append(all, err.Error())
