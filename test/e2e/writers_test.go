@@ -17,12 +17,13 @@ import (
 // first goes on, as a new leader does whose predecessor does not know yet.
 func TestOverlappingDeltasOfTwoWritersRestoreExactly(t *testing.T) {
 	t.Parallel()
-	for range 5 {
+	const stories = 12
+	for range stories {
 		if overlap(t) {
 			return
 		}
 	}
-	t.Error("in five stories the first never went on for long enough")
+	t.Errorf("in %d stories the first never went on for long enough", stories)
 }
 
 // overlap is false if the story did not come about: both gave a delta the same name within a second, whereupon the

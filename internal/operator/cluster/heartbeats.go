@@ -252,14 +252,14 @@ func (h *heartbeats) read(ctx context.Context, e *druidv1alpha1.Etcd) (heard, er
 // kindLease is what an Etcd has one of for each member, as its heartbeat.
 const kindLease = "Lease"
 
-// hear reads the Leases of an Etcd anew where what was listed is not enough: something happens to its members, a new pod is ready, one of
+// hear reads the Leases of an Etcd anew where what was listed is not enough: something happens to its members, a pod got ready, one of
 // them would be said to be silent, or nothing could be listed for a while. calm: nothing has to be done, by what was listed.
 func (r *Reconciler) hear(ctx context.Context, o *Observed, calm bool) (anew bool, err error) {
 	now := r.now()
 	switch lives := slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }); {
 	case r.rehear:
 	case !calm && lives:
-	case len(o.awaited()) > 0:
+	case o.expects(now):
 	case len(o.Leases) > 0 && now.Sub(o.heard) > heardLongAgo:
 	case slices.ContainsFunc(o.Leases, func(l coordinationv1.Lease) bool {
 		return l.Spec.RenewTime != nil && now.Sub(l.Spec.RenewTime.Time) >= r.heartbeats.unknown && o.replicas() > 0
@@ -270,29 +270,20 @@ func (r *Reconciler) hear(ctx context.Context, o *Observed, calm bool) (anew boo
 	return true, r.listen(ctx, o)
 }
 
-// awaitedFor is for how long a member may be ready before it is heard of.
+// awaitedFor is for how long a member that is ready is expected to be heard of.
 const awaitedFor = time.Minute
 
-// awaited are pods that are ready and of which nothing was heard yet. Their members count for nothing until then.
-func (o *Observed) awaited() (all []*corev1.Pod) {
-	for _, p := range o.Pods {
+// expects: a pod got ready a moment ago, of which nothing was heard yet, and soon will be. Its member counts for nothing until then.
+func (o *Observed) expects(now time.Time) bool {
+	return slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
 		n, ours := o.Etcd.PodOrdinal(p.Name)
 		i := slices.IndexFunc(o.Leases, func(l coordinationv1.Lease) bool { return ours && l.Name == o.Etcd.MemberLeaseName(n) })
-		if i < 0 || !podReady(p) || p.DeletionTimestamp != nil {
-			continue
+		if i < 0 || p.DeletionTimestamp != nil {
+			return false
 		}
-		if renewed := o.Leases[i].Spec.RenewTime; renewed == nil || renewed.Time.Before(p.CreationTimestamp.Time) {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// expects: a pod got ready a moment ago, and its member will be heard of.
-func (o *Observed) expects(now time.Time) bool {
-	return slices.ContainsFunc(o.awaited(), func(p *corev1.Pod) bool {
-		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && now.Sub(c.LastTransitionTime.Time) < awaitedFor
+		renewed := o.Leases[i].Spec.RenewTime
+		return (renewed == nil || renewed.Time.Before(p.CreationTimestamp.Time)) && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) < awaitedFor
 		})
 	})
 }

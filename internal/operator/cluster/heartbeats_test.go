@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -322,13 +323,24 @@ func TestLeasesAreReadAnewWhereThoseListedAreNotEnough(t *testing.T) {
 			o.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: testNow.Add(-time.Hour)}
 			o.StatefulSet.Spec.Replicas, o.Pods = ptr(int32(0)), nil
 		}, true, false, false},
-		"one never reported, and is not ready":                      {func(o *Observed) { o.Leases[1].Spec.RenewTime, o.Pods[1].Status.Conditions = nil, nil }, true, false, false},
-		"one never reported, and is ready":                          {func(o *Observed) { o.Leases[1].Spec.RenewTime = nil }, true, false, true},
-		"a new pod is ready, and its member was heard of before it": {func(o *Observed) { replacedPod(o, 1) }, true, false, true},
-		"a new pod is not ready yet":                                {func(o *Observed) { replacedPod(o, 1); o.Pods[1].Status.Conditions = nil }, true, false, false},
-		"a new pod is ready, and goes":                              {func(o *Observed) { replacedPod(o, 1); o.Pods[1].DeletionTimestamp = &metav1.Time{Time: testNow} }, true, false, false},
-		"nothing could be listed for a while":                       {func(o *Observed) { o.heard = testNow.Add(-heardLongAgo - time.Second) }, true, false, true},
-		"there is nothing yet":                                      {func(o *Observed) { o.Leases, o.Pods, o.heard = nil, nil, time.Time{} }, false, false, false},
+		"one never reported, and is ready for long":                 {func(o *Observed) { o.Leases[1].Spec.RenewTime = nil }, true, false, false},
+		"one never reported, and got ready just now":                {func(o *Observed) { readyNow(o, 1); o.Leases[1].Spec.RenewTime = nil }, true, false, true},
+		"a new pod is ready, and its member was heard of before it": {func(o *Observed) { replacedPod(o, 1); readyNow(o, 1) }, true, false, true},
+		"a new pod was unready just now": {func(o *Observed) {
+			replacedPod(o, 1)
+			readyNow(o, 1)
+			for i := range o.Pods[1].Status.Conditions {
+				o.Pods[1].Status.Conditions[i].Status = corev1.ConditionFalse
+			}
+		}, true, false, false},
+		"a new pod is ready, and goes": {func(o *Observed) {
+			replacedPod(o, 1)
+			readyNow(o, 1)
+			o.Pods[1].DeletionTimestamp = &metav1.Time{Time: testNow}
+		}, true, false, false},
+		"a pod that was heard of got ready":   {func(o *Observed) { readyNow(o, 1) }, true, false, false},
+		"nothing could be listed for a while": {func(o *Observed) { o.heard = testNow.Add(-heardLongAgo - time.Second) }, true, false, true},
+		"there is nothing yet":                {func(o *Observed) { o.Leases, o.Pods, o.heard = nil, nil, time.Time{} }, false, false, false},
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			s := &leaseServer{}
