@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -68,6 +69,12 @@ func TestAnAPIServerThatDoesNotKnowTheDefinitionYetIsWaitedForWithoutAnError(t *
 	s := statusOf(o, p, out, "run", testNow)
 	if op := s.LastOperation; len(s.LastErrors) > 0 || op.State != druidv1alpha1.LastOperationRequeue || s.ObservedGeneration != nil {
 		t.Errorf("the status says %+v, errors %v, generation %v", op, s.LastErrors, s.ObservedGeneration)
+	}
+	r.tell(t.Context(), o, p, out, s)
+	select {
+	case told := <-r.recorder.(*events.FakeRecorder).Events:
+		t.Errorf("the event %q", told)
+	default:
 	}
 	knows = true
 	if out = r.apply(t.Context(), o, p); len(out.failures) > 0 || !slices.Contains(out.created, Key{"RoleBinding", e.RoleBindingName()}.String()) {

@@ -357,7 +357,7 @@ func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome,
 			r.event(e, Refused, op.Description)
 		case op.State == druidv1alpha1.LastOperationError:
 			r.event(e, ApplyFailed, op.Description)
-		case !p.Size.Done:
+		case !p.Size.Done && !unheardOf(out.failures):
 			r.event(e, Scaling, op.Description)
 		}
 	}

@@ -220,6 +220,12 @@ func PodHindered(p *corev1.Pod) (reason, why string) {
 		case w == nil:
 		case w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff" || w.Reason == "InvalidImageName" || w.Reason == "ErrImageNeverPull":
 			return druidv1alpha1.ReasonImagePullFailed, fmt.Sprintf("the image %s of container %s cannot be pulled%s", c.Image, c.Name, detail(w.Message))
+		case w.Reason == "CrashLoopBackOff": // its message names the pod and the pause, and not why
+			why := ""
+			if ended := c.LastTerminationState.Terminated; ended != nil {
+				why = fmt.Sprintf(" (it exits with %d; its log says why)", ended.ExitCode)
+			}
+			return "", fmt.Sprintf("container %s waits: %s%s", c.Name, w.Reason, why)
 		case w.Reason != "" && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating":
 			return "", fmt.Sprintf("container %s waits: %s%s", c.Name, w.Reason, detail(w.Message))
 		}

@@ -118,8 +118,12 @@ func TestWhatIsWrongWithAPodIsSaid(t *testing.T) {
 		"unschedulable": {func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available:\n3 too small"}}
 		}, "PodUnschedulable", "its pod cannot be scheduled (0/3 nodes are available: 3 too small)"},
-		"no image":     {waiting("ImagePullBackOff", "not found"), "ImagePullFailed", "the image i:1 of container etcd cannot be pulled (not found)"},
-		"no secret":    {waiting("CreateContainerConfigError", `secret "s" not found`), "", `container etcd waits: CreateContainerConfigError (secret "s" not found)`},
+		"no image":  {waiting("ImagePullBackOff", "not found"), "ImagePullFailed", "the image i:1 of container etcd cannot be pulled (not found)"},
+		"no secret": {waiting("CreateContainerConfigError", `secret "s" not found`), "", `container etcd waits: CreateContainerConfigError (secret "s" not found)`},
+		"ends again and again": {func(p *corev1.Pod) {
+			waiting("CrashLoopBackOff", "back-off 20s restarting failed container=etcd pod=main-0_shop(1b22)")(p)
+			p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 3}
+		}, "", "container etcd waits: CrashLoopBackOff (it exits with 3; its log says why)"},
 		"still begins": {waiting("ContainerCreating", ""), "", "its pod is not ready"},
 	} {
 		o := cluster(1)

@@ -41,7 +41,7 @@ const help = `The Kubernetes that tests run on:
   env                                  the line that has other programs use it
   down                                 stop it and remove everything`
 
-const usage = "say what to do: up, kubectl ARGS..., load TAR, kill|start|disconnect|connect NODE, bundle DIR, env or down"
+const usage = "say what to do, -h lists it"
 
 func verb(ctx context.Context, args []string) error {
 	cache, err := stores.CacheDir()
