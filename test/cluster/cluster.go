@@ -194,6 +194,9 @@ func (c *Cluster) KeepBundle(t testing.TB, bundles string) {
 	defer cancel()
 	err := errors.Join(os.RemoveAll(dir), c.Bundle(ctx, dir))
 	t.Logf("what is known about the cluster is in %s", dir)
+	if p, unknown := c.part(ControllerManager); unknown == nil && p.proc != nil {
+		t.Logf("the last of %s:\n%s", p.name, p.proc.Log().Tail())
+	}
 	if err != nil {
 		t.Logf("not all could be written: %v", err)
 	}

@@ -208,7 +208,7 @@ server:
 	t.Cleanup(func() {
 		proc.Kill()
 		if t.Failed() {
-			t.Logf("%s:\n%s", name, proc.Log())
+			keepLog(t, proc)
 		}
 	})
 	p := &program{proc, "http://" + addresses[0], "http://" + addresses[1]}

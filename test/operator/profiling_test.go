@@ -34,7 +34,7 @@ func operateWith(t *testing.T, c *cluster.Cluster, path string, flags ...string)
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
-			t.Logf("operator:\n%s", p.Log())
+			keepLog(t, p)
 		}
 	})
 	return &program{p, "http://" + addresses[0], "http://" + addresses[1]}

@@ -141,10 +141,24 @@ server:
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
-			t.Logf("%s:\n%s", name, p.Log())
+			keepLog(t, p)
 		}
 	})
 	return &program{p, "http://" + addresses[0], "http://" + addresses[1]}
+}
+
+// keepLog tells the last that a program printed, and keeps more of it in a file.
+func keepLog(t *testing.T, p *process.Process) {
+	t.Helper()
+	file := filepath.Join(os.TempDir(), "druid-bundles", strings.ReplaceAll(t.Name(), "/", "_")+"."+p.Name()+".log")
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = os.WriteFile(file, []byte(p.Log().String()), 0o600)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("%s (more in %s):\n%s", p.Name(), file, p.Log().Tail())
 }
 
 func get(ctx context.Context, url string) (string, error) {

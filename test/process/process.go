@@ -93,7 +93,7 @@ func (c Command) Start() (*Process, error) {
 }
 
 // Await asks ready again and again until it says nil. It gives up when the process ends or
-// ctx does, with the last thing ready said and the end of the log.
+// ctx does, with the last thing ready said and the end of the log: all that is kept if the process ended.
 func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
 	err := Poll(ctx, p.done, ready)
 	switch {
@@ -102,7 +102,7 @@ func (p *Process) Await(ctx context.Context, ready func(context.Context) error) 
 	case p.Ended():
 		return fmt.Errorf("%s ended before it answered: %v\n%s", p.name, p.err, p.log)
 	default:
-		return fmt.Errorf("%s does not answer: %w\n%s", p.name, err, p.log)
+		return fmt.Errorf("%s does not answer: %w\n%s", p.name, err, p.log.Tail())
 	}
 }
 
@@ -216,6 +216,9 @@ type Log struct {
 
 const tailBytes = 32 << 10
 
+// tailLines are as many as somebody reads who wants to know what a program did last.
+const tailLines = 15
+
 // Write appends.
 func (t *Log) Write(b []byte) (int, error) {
 	t.mu.Lock()
@@ -232,6 +235,12 @@ func (t *Log) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.buf)
+}
+
+// Tail is the last lines of what is kept.
+func (t *Log) Tail() string {
+	lines := strings.SplitAfter(strings.TrimSuffix(t.String(), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-tailLines):], "")
 }
 
 // BareEnvironment is what a server gets of ours: nothing but a home of its own, so that no

@@ -29,6 +29,22 @@ func TestWhoGivesUpSaysWhatWasMissingLast(t *testing.T) {
 	}
 }
 
+func TestTheTailOfALogIsItsLastLines(t *testing.T) {
+	for _, n := range []int{0, 1, tailLines, tailLines + 1, 100} {
+		log, want := &Log{}, ""
+		for i := range n {
+			line := fmt.Sprintf("line %d\n", i)
+			fmt.Fprint(log, line)
+			if i >= n-tailLines {
+				want += line
+			}
+		}
+		if got := log.Tail(); got != strings.TrimSuffix(want, "\n") {
+			t.Errorf("of %d lines: %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestFreePortsAreNoneThatTheKernelGivesAway(t *testing.T) {
 	addrs, err := FreePorts("127.0.0.1", 20)
 	if err != nil {
