@@ -372,7 +372,8 @@ func (p *shop) close(t *testing.T) {
 		t.Error(err)
 		return
 	}
-	p.grants(p.namespace, role.Rules)
+	p.granted = append(p.granted, role.Rules...)
+	p.members["system:serviceaccount:"+p.namespace+":"+name] = true
 	if _, err := p.Kubectl(ctx, "--namespace="+p.namespace, "delete", "etcd", name, "--timeout="+patience.String()); err != nil {
 		t.Error(err)
 		return

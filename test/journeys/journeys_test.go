@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -30,8 +29,6 @@ type journey struct {
 	name string
 	// machines: it does something to the machines or disks, so the cluster must be ours.
 	machines bool
-	// aside: most of its time it waits, and those that are beside others go on meanwhile.
-	aside, beside bool
 	// demonstrated: make demo shows it on a cluster of ours, and make e2e has it do that first. Here it goes by its name.
 	demonstrated bool
 	do           func(*testing.T, *site)
@@ -50,10 +47,10 @@ var all = []journey{
 	{name: "troubles", do: troubles},
 	{name: "full-volume", machines: true, do: fullVolume},
 	{name: "readonly-volume", machines: true, do: readOnlyVolume},
-	{name: "immutability", aside: true, do: immutability},
-	{name: "copy", beside: true, do: copyBackups},
-	{name: "examples", beside: true, do: examples},
-	{name: "moving-in", beside: true, do: moveIn},
+	{name: "copy", do: copyBackups},
+	{name: "examples", do: examples},
+	{name: "immutability", do: immutability},
+	{name: "moving-in", do: moveIn},
 	{name: "taking-over", machines: true, do: takeOver},
 	{name: "upgrade", do: upgrade},
 	{name: "uninstall", do: uninstall}, // the last: what an operator watched is known when it ended
@@ -65,41 +62,27 @@ func TestJourneys(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := begin(t)
-	var asides sync.WaitGroup
 	for _, j := range chosen {
 		if j.demonstrated && s.ours && *focus == "" {
 			t.Logf("%s is what make demo shows; FOCUS=%s goes it here", j.name, j.name)
 			continue
 		}
-		if j.aside {
-			asides.Go(func() { j.gone(t, s) })
-			continue
-		}
-		if !j.beside {
-			asides.Wait()
-		}
-		j.gone(t, s)
+		t.Run(j.name, func(t *testing.T) {
+			if j.machines && !s.ours {
+				t.Skip("it takes the machines of the cluster, which are somebody else's")
+			}
+			begun := time.Now()
+			t.Cleanup(func() {
+				if t.Failed() {
+					s.KeepBundle(t, "")
+				}
+				t.Logf("%s took %s", j.name, time.Since(begun).Round(time.Second))
+			})
+			j.do(t, s)
+		})
 	}
-	asides.Wait()
 	whole := len(chosen) == len(all) && !t.Failed()
 	t.Run("rights", func(t *testing.T) { s.compareRights(t, whole) })
-}
-
-// gone tells how long it took, and keeps what is known about the cluster if it failed.
-func (j journey) gone(t *testing.T, s *site) {
-	t.Run(j.name, func(t *testing.T) {
-		if j.machines && !s.ours {
-			t.Skip("it takes the machines of the cluster, which are somebody else's")
-		}
-		begun := time.Now()
-		t.Cleanup(func() {
-			if t.Failed() {
-				s.KeepBundle(t, "")
-			}
-			t.Logf("%s took %s", j.name, time.Since(begun).Round(time.Second))
-		})
-		j.do(t, s)
-	})
 }
 
 // choose takes the journeys of these names, in the order in which they are known.

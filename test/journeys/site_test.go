@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,21 +35,12 @@ type site struct {
 	installed bool
 	ends      []period // in which an operator lost its rights and ended, in this order
 
-	mu      sync.Mutex
 	granted []rbacv1.PolicyRule // to the members of all Etcds there were
 	members map[string]bool     // their users
 }
 
 // period is a time between two moments.
 type period struct{ from, to time.Time }
-
-// grants notes what the members of the Etcd of a namespace may do.
-func (s *site) grants(namespace string, rules []rbacv1.PolicyRule) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.granted = append(s.granted, rules...)
-	s.members["system:serviceaccount:"+namespace+":"+name] = true
-}
 
 // healer is exempt from the protection of what belongs to an Etcd.
 const healer = "system:serviceaccount:protection:healer"

@@ -222,6 +222,7 @@ func TestOfTwoEtcdsOnOnePrefixTheSecondSaysWhatToDo(t *testing.T) {
 	p.await(t, s.condition("first", "main", "BackupReady", "True", "BackupSucceeded", ""))
 	p.await(t, s.condition("second", "main", "BackupReady", "False", "StoreOwnedByAnother",
 		"the prefix belongs to another Etcd: cluster/first/main; change spec.backup.store.prefix, or, if the other owner is gone for good, annotate the Etcd with druid.gardener.cloud/take-over-backups=true"))
+	p.await(t, s.event("second", "main", "BackupFailing", "the prefix belongs to another Etcd: cluster/first/main; change spec.backup.store.prefix"))
 	owners := map[string]string{}
 	for _, namespace := range []string{"first", "second"} {
 		c, err := s.Client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "main-config", metav1.GetOptions{})

@@ -81,8 +81,16 @@ func faulty(all []FaultySecret) string {
 		return ""
 	}
 	var parts []string
+	fields := map[string][]string{} // of which there is the same to say
 	for _, f := range all {
-		parts = append(parts, f.Name+": "+f.Why+" ("+f.Field+")")
+		what := f.Name + ": " + f.Why
+		if len(fields[what]) == 0 {
+			parts = append(parts, what)
+		}
+		fields[what] = append(fields[what], f.Field)
+	}
+	for i, what := range parts {
+		parts[i] = what + " (" + strings.Join(fields[what], ", ") + ")"
 	}
 	return "Secrets that cannot be used: " + strings.Join(parts, "; ") + "; correct them"
 }

@@ -32,6 +32,8 @@ func TestMissingSecretsAreTheReasonWhyMembersAreNotReady(t *testing.T) {
 			"or correct the fields; Secrets without keys that they must have: keys has no region (spec.backup.store.secretRef); add them; members that are ready: 0 of 3"},
 		"one holds no certificate": {druidv1alpha1.ConditionFalse, nil, nil, []FaultySecret{{uses[0], "ca.crt holds none"}}, druidv1alpha1.ReasonSecretInvalid,
 			"Secrets that cannot be used: ca: ca.crt holds none (spec.etcd.peerUrlTls.tlsCASecretRef); correct them; members that are ready: 0 of 3"},
+		"one with two uses holds none": {druidv1alpha1.ConditionFalse, nil, nil, []FaultySecret{{uses[0], "none"}, {uses[1], "none"}, {druidv1alpha1.SecretUse{Name: "ca", Field: "spec.backup.tls.tlsCASecretRef"}, "none"}}, druidv1alpha1.ReasonSecretInvalid,
+			"Secrets that cannot be used: ca: none (spec.etcd.peerUrlTls.tlsCASecretRef, spec.backup.tls.tlsCASecretRef); keys: none (spec.backup.store.secretRef); correct them; members that are ready: 0 of 3"},
 		"one is missing, another holds no certificate": {druidv1alpha1.ConditionFalse, uses[1:], nil, []FaultySecret{{uses[0], "ca.crt holds none"}}, druidv1alpha1.ReasonSecretMissing,
 			"or correct the fields; Secrets that cannot be used: ca: ca.crt holds none (spec.etcd.peerUrlTls.tlsCASecretRef); correct them; members that are ready: 0 of 3"},
 		"none is":                  {druidv1alpha1.ConditionFalse, nil, nil, nil, druidv1alpha1.ReasonNotAllMembersReady, "members that are ready: 0 of 3"},

@@ -29,7 +29,12 @@ var (
 	PodRestarted    = Event{"PodRestarted", corev1.EventTypeWarning, "Replace", "a pod was deleted because of its volume: another shall be mounted, or made"}
 	TakingOver      = Event{"TakingOver", corev1.EventTypeNormal, "Apply", "the objects of a cluster of the original are changed into ours; its pods follow one at a time"}
 	SecretsKept     = Event{"SecretsKept", corev1.EventTypeWarning, "Delete", "Secrets that no Etcd needs any more keep the finalizer of the original; the message names them"}
-	BackupTampered  = Event{"BackupTampered", corev1.EventTypeWarning, "Observe", "somebody may have changed, hidden or deleted something in the bucket; the message says what"}
+	// These four tell of conditions.
+	BackupFailing     = Event{"BackupFailing", corev1.EventTypeWarning, "Observe", "BackupReady became False, or for another reason: backups are not made, or are late; the message says why, and what to do"}
+	QuorumLost        = Event{"QuorumLost", corev1.EventTypeWarning, "Observe", "too many members are gone to bring the cluster back without a person; the message says which"}
+	ClusterIDMismatch = Event{"ClusterIDMismatch", corev1.EventTypeWarning, "Observe", "members are of different clusters; the message says which"}
+	VolumesNotReady   = Event{"VolumesNotReady", corev1.EventTypeWarning, "Observe", "DataVolumesReady became False, or for another reason; the message says which volumes, and why"}
+	BackupTampered    = Event{"BackupTampered", corev1.EventTypeWarning, "Observe", "somebody may have changed, hidden or deleted something in the bucket; the message says what"}
 	// While members run; of the final snapshot of those that sleep ProtectionEnds tells.
 	BackupsUnprotected = Event{"BackupsUnprotected", corev1.EventTypeWarning, "Observe", "the newest backups are not locked as spec.backup.store.immutability asks for, or that asks for nothing any more; the message says what to do, or when the locks end"}
 	// Snapshots are excluded, and included again, by etcdbrctl.
@@ -45,7 +50,8 @@ var (
 // Events are all of them, for the documentation.
 func Events() []Event {
 	return []Event{
-		Applied, ApplyFailed, Refused, ChangeUndone, ImagesReplaced, ScheduleInvalid, Scaling, PodReplaced, VolumesGrow, VolumeReplaced, PodRestarted, TakingOver, SecretsKept, BackupTampered, BackupsUnprotected,
+		Applied, ApplyFailed, Refused, ChangeUndone, ImagesReplaced, ScheduleInvalid, Scaling, PodReplaced, VolumesGrow, VolumeReplaced, PodRestarted, TakingOver, SecretsKept,
+		BackupFailing, QuorumLost, ClusterIDMismatch, VolumesNotReady, BackupTampered, BackupsUnprotected,
 		SnapshotExcluded, SnapshotIncluded, Hibernating, HibernationHeld, HoldsStay, ProtectionEnds, Deleting,
 	}
 }

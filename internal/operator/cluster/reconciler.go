@@ -374,7 +374,7 @@ func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome,
 			r.event(e, c.kind, now.Message)
 		}
 	}
-	for _, n := range slices.Concat(holdNews(health.Hibernation(o.Observation), s.Hibernation), hibernationNews(e.Status.Conditions, s.Conditions), protectionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup)) {
+	for _, n := range slices.Concat(holdNews(health.Hibernation(o.Observation), s.Hibernation), hibernationNews(e.Status.Conditions, s.Conditions), conditionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup)) {
 		r.event(e, n.kind, n.note)
 	}
 }

@@ -279,14 +279,36 @@ func backupNews(before, now *druidv1alpha1.EtcdBackupStatus) (all []news) {
 	return all
 }
 
-// protectionNews is an event about the newest backups of a cluster that runs, which are not locked as is asked for, or for another
-// reason than before.
-func protectionNews(e *druidv1alpha1.Etcd, conditions []druidv1alpha1.Condition) []news {
-	was, now := druidv1alpha1.FindCondition(e.Status.Conditions, druidv1alpha1.ConditionBackupsProtected), druidv1alpha1.FindCondition(conditions, druidv1alpha1.ConditionBackupsProtected)
-	if e.Spec.Replicas == 0 || now == nil || now.Status != druidv1alpha1.ConditionFalse || was != nil && was.Status == now.Status && was.Reason == now.Reason {
-		return nil
+// badNews is a condition of which an event tells that it came to be so.
+type badNews struct {
+	of     druidv1alpha1.ConditionType
+	status druidv1alpha1.ConditionStatus
+	kind   Event
+}
+
+func allBadNews() []badNews {
+	return []badNews{
+		{druidv1alpha1.ConditionBackupReady, druidv1alpha1.ConditionFalse, BackupFailing},
+		{druidv1alpha1.ConditionQuorumLost, druidv1alpha1.ConditionTrue, QuorumLost},
+		{druidv1alpha1.ConditionClusterIDMismatch, druidv1alpha1.ConditionTrue, ClusterIDMismatch},
+		{druidv1alpha1.ConditionDataVolumesReady, druidv1alpha1.ConditionFalse, VolumesNotReady},
+		{druidv1alpha1.ConditionBackupsProtected, druidv1alpha1.ConditionFalse, BackupsUnprotected},
 	}
-	return []news{{BackupsUnprotected, now.Message}}
+}
+
+// conditionNews are events about conditions that somebody has to do something about, and which were not so, or for another reason.
+func conditionNews(e *druidv1alpha1.Etcd, conditions []druidv1alpha1.Condition) (all []news) {
+	for _, w := range allBadNews() {
+		was, now := druidv1alpha1.FindCondition(e.Status.Conditions, w.of), druidv1alpha1.FindCondition(conditions, w.of)
+		if now == nil || now.Status != w.status || was != nil && was.Status == now.Status && was.Reason == now.Reason {
+			continue
+		}
+		if w.kind == BackupsUnprotected && e.Spec.Replicas == 0 { // ProtectionEnds tells
+			continue
+		}
+		all = append(all, news{w.kind, now.Message})
+	}
+	return all
 }
 
 // news is an event that is to be sent.

@@ -334,31 +334,38 @@ func TestWhatIsNewInTheBucketIsAnEvent(t *testing.T) {
 	}
 }
 
-// The newest backups of a cluster that runs are not locked any more. Of one that sleeps ProtectionEnds tells.
-func TestThatBackupsAreNotProtectedIsAnEvent(t *testing.T) {
-	says := func(status druidv1alpha1.ConditionStatus, reason string) []druidv1alpha1.Condition {
-		return []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionBackupsProtected, Status: status, Reason: reason, Message: "because"}}
-	}
-	for phrase, c := range map[string]struct {
-		before, now []druidv1alpha1.Condition
-		replicas    int32
-		want        bool
-	}{
-		"they were":                         {says("True", "Protected"), says("False", "NotProtected"), 3, true},
-		"at first":                          {nil, says("False", "NotProtected"), 3, true},
-		"nobody knew":                       {says("Unknown", "ProtectionNotKnown"), says("False", "RetentionTooShort"), 3, true},
-		"for another reason":                {says("False", "RetentionTooShort"), says("False", "NotProtected"), 3, true},
-		"they were not":                     {says("False", "NotProtected"), says("False", "NotProtected"), 3, false},
-		"nobody knows":                      {says("True", "Protected"), says("Unknown", "ProtectionNotKnown"), 3, false},
-		"they are":                          {says("False", "NotProtected"), says("True", "Protected"), 3, false},
-		"nobody asks any more":              {says("False", "ImmutabilityRemoved"), nil, 3, false},
-		"those of a cluster that is asleep": {says("True", "Protected"), says("False", "NotProtected"), 0, false},
-	} {
-		e := newEtcd(c.replicas)
-		e.Status.Conditions = c.before
-		got := protectionNews(e, c.now)
-		if (len(got) == 1) != c.want || c.want && (got[0].kind != BackupsUnprotected || got[0].note != "because") {
-			t.Errorf("%s: %+v, want an event %t", phrase, got, c.want)
+// What became so that somebody has to do something about it is an event, once.
+func TestThatAConditionTurnsBadIsAnEvent(t *testing.T) {
+	for _, w := range allBadNews() {
+		good := druidv1alpha1.ConditionTrue
+		if w.status == good {
+			good = druidv1alpha1.ConditionFalse
+		}
+		says := func(status druidv1alpha1.ConditionStatus, reason string) []druidv1alpha1.Condition {
+			return []druidv1alpha1.Condition{{Type: w.of, Status: status, Reason: reason, Message: "because"}}
+		}
+		for phrase, c := range map[string]struct {
+			before, now []druidv1alpha1.Condition
+			replicas    int32
+			want        bool
+		}{
+			"it was well":         {says(good, "Well"), says(w.status, "Bad"), 3, true},
+			"at first":            {nil, says(w.status, "Bad"), 3, true},
+			"nobody knew":         {says("Unknown", "NotKnown"), says(w.status, "Bad"), 3, true},
+			"for another reason":  {says(w.status, "Bad"), says(w.status, "Worse"), 3, true},
+			"as before":           {says(w.status, "Bad"), says(w.status, "Bad"), 3, false},
+			"nobody knows":        {says(good, "Well"), says("Unknown", "NotKnown"), 3, false},
+			"it is well again":    {says(w.status, "Bad"), says(good, "Well"), 3, false},
+			"nobody asks":         {says(w.status, "Bad"), nil, 3, false},
+			"the cluster sleeps":  {says(good, "Well"), says(w.status, "Bad"), 0, w.kind != BackupsUnprotected}, // of which ProtectionEnds tells
+			"it says more of why": {says(w.status, "Bad"), []druidv1alpha1.Condition{{Type: w.of, Status: w.status, Reason: "Bad", Message: "and this"}}, 3, false},
+		} {
+			e := newEtcd(c.replicas)
+			e.Status.Conditions = c.before
+			got := conditionNews(e, c.now)
+			if (len(got) == 1) != c.want || c.want && (got[0].kind != w.kind || got[0].note != "because") {
+				t.Errorf("%s, %s: %+v, want an event %t", w.of, phrase, got, c.want)
+			}
 		}
 	}
 }
