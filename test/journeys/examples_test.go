@@ -1,14 +1,24 @@
 package journeys_test
 
 import (
+	"context"
 	"crypto/rand"
+	cryptotls "crypto/tls"
+	"crypto/x509"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/examples/policies"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/test/sites"
 	"druid.internal/druid/test/stores"
@@ -60,23 +70,124 @@ func examples(t *testing.T, s *site) {
 		delete(objects[0]["spec"].(map[string]any), "storageClass") // the reader's own
 		s.apply(t, inNamespace(namespace, objects)...)
 	}
-	await := func(name, condition string) {
-		s.kubectl(t, "--namespace="+namespace, "wait", "etcd/"+name, "--for=condition="+condition, "--timeout="+patience.String())
+	s.apply(t, inNamespace(namespace, s.withRoles(t, namespace+"-roles"))...)
+	certificates := s.withCertificates(t)
+	await := func(kind, name, namespace, condition string) {
+		t.Helper()
+		s.kubectl(t, "--namespace="+namespace, "wait", kind+"/"+name, "--for="+condition, "--timeout="+patience.String())
 	}
+	ways["s3-roles"] = sites.Way{}
 	for name := range ways {
-		await(name, "Ready")
-		await(name, "BackupReady")
+		await("etcd", name, namespace, "condition=Ready")
+		await("etcd", name, namespace, "condition=BackupReady")
 	}
 	for _, name := range bare {
-		await(name, "Ready")
+		await("etcd", name, namespace, "condition=Ready")
 	}
+	await("etcd", "tls", metav1.NamespaceDefault, "condition=Ready")
+	s.onlyWithCertificate(t, certificates)
 	for file, kind := range map[string]string{"snapshot-task": "etcdoperatortask", "ops-task": "etcdopstask"} { // of the Etcd s3, as they stand
 		s.apply(t, inNamespace(namespace, read(t, file+".yaml"))...)
-		s.kubectl(t, "--namespace="+namespace, "wait", kind+"/"+file, "--for=jsonpath={.status.state}=Succeeded", "--timeout="+patience.String())
+		await(kind, file, namespace, "jsonpath={.status.state}=Succeeded")
 	}
-	t.Log(s.kubectl(t, "--namespace="+namespace, "get", "etcd"))
+	// From where the Etcd s3 has its backups.
+	const copies = "copies"
+	if err := s.minio.CreateBucket(t.Context(), copies, stores.Versioned, 0); err != nil {
+		t.Fatal(err)
+	}
+	task := laidOver(t, "copy.yaml", ways["s3"])
+	task[len(task)-1]["spec"].(map[string]any)["targetStore"].(map[string]any)["container"] = copies
+	s.apply(t, inNamespace(namespace, task)...)
+	await("etcdcopybackupstask", "copy", namespace, "condition=Succeeded")
+	if len(s.snapshots(t, copies)) == 0 {
+		t.Error("the copy has no snapshot")
+	}
+	t.Log(s.kubectl(t, "get", "etcd", "--all-namespaces"))
 	s.kubectl(t, "--namespace="+namespace, "delete", "etcd", "--all", "--timeout="+patience.String())
 	s.kubectl(t, "--namespace="+namespace, "delete", "persistentvolumeclaims", "--all", "--wait=false")
+	// There may be others in this one.
+	s.kubectl(t, "--namespace="+metav1.NamespaceDefault, "delete", "etcd", "tls", "--timeout="+patience.String())
+	s.kubectl(t, "--namespace="+metav1.NamespaceDefault, "delete", "persistentvolumeclaims", "--selector=app.kubernetes.io/part-of=tls", "--wait=false")
+	s.kubectl(t, "--namespace="+metav1.NamespaceDefault, "delete", "secrets", "tls-ca", "tls-server", "tls-client")
+}
+
+// withRoles are the objects of s3-roles.yaml, with a bucket that locks and with identities that may do what the policies say.
+func (s *site) withRoles(t *testing.T, bucket string) []map[string]any {
+	t.Helper()
+	if err := s.minio.CreateBucket(t.Context(), bucket, stores.Compliance, 4); err != nil {
+		t.Fatal(err)
+	}
+	objects := laidOver(t, "s3-roles.yaml", sites.S3Way(&s.minio.S3, bucket, s.minio.Endpoint, s.minio.Root))
+	for _, o := range objects {
+		if o["kind"] != "Secret" {
+			continue
+		}
+		role := policies.Role(strings.TrimPrefix(o["metadata"].(map[string]any)["name"].(string), "s3-roles-"))
+		keys, err := s.minio.Assume(t.Context(), policies.S3(role, bucket, "default/s3-roles"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o["stringData"] = sites.S3Way(&s.minio.S3, bucket, s.minio.Endpoint, keys).Files
+	}
+	return objects
+}
+
+// withCertificates makes the authority and the certificates by the commands in tls.yaml, and the Etcd, where they are for: in the
+// namespace default. It returns the directory with the files.
+func (s *site) withCertificates(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(example("tls.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if command, is := strings.CutPrefix(line, "#   "); is {
+			commands.WriteString(command)
+		}
+	}
+	dir := t.TempDir()
+	if out, err := s.Shell(t.Context(), dir, commands.String()); err != nil {
+		t.Fatalf("the commands in tls.yaml: %v\n%s", err, out)
+	}
+	objects := read(t, "tls.yaml")
+	s.apply(t, inNamespace(metav1.NamespaceDefault, objects[len(objects)-1:])...)
+	return dir
+}
+
+// onlyWithCertificate writes to the Etcd tls with the files in a directory, and without those of the client.
+func (s *site) onlyWithCertificate(t *testing.T, dir string) {
+	t.Helper()
+	service, err := s.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "tls-client", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := cryptotls.LoadX509KeyPair(filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	for _, certificates := range [][]cryptotls.Certificate{nil, {pair}} {
+		client, err := clientv3.New(clientv3.Config{
+			Endpoints: []string{"https://" + net.JoinHostPort(service.Spec.ClusterIP, "2379")}, Logger: zap.NewNop(),
+			TLS: &cryptotls.Config{RootCAs: roots, ServerName: "tls-client.default.svc", Certificates: certificates},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err = client.Put(ctx, "a", "b")
+		cancel()
+		if (err == nil) != (certificates != nil) {
+			t.Errorf("with %d certificates a write to the Etcd tls gives the error %v", len(certificates), err)
+		}
+	}
 }
 
 func inNamespace(namespace string, objects []map[string]any) (all []any) {
@@ -87,10 +198,12 @@ func inNamespace(namespace string, objects []map[string]any) (all []any) {
 	return all
 }
 
+func example(file string) string { return filepath.Join("..", "..", "examples", file) }
+
 // read are the objects of an example.
 func read(t *testing.T, file string) (objects []map[string]any) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "examples", file))
+	text, err := os.ReadFile(example(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,10 +237,17 @@ func laidOver(t *testing.T, file string, way sites.Way) (objects []map[string]an
 			data[sites.CAFile] = way.Files[sites.CAFile]
 			continue
 		}
-		store := o["spec"].(map[string]any)["backup"].(map[string]any)["store"].(map[string]any)
-		store["container"] = way.Container
-		if way.Endpoint != "" {
-			store["endpointOverride"] = way.Endpoint
+		spec := o["spec"].(map[string]any)
+		places := []any{spec["sourceStore"], spec["targetStore"]}
+		if o["kind"] == druidv1alpha1.KindEtcd {
+			places = []any{spec["backup"].(map[string]any)["store"]}
+		}
+		for _, place := range places {
+			store := place.(map[string]any)
+			store["container"] = way.Container
+			if way.Endpoint != "" {
+				store["endpointOverride"] = way.Endpoint
+			}
 		}
 	}
 	return objects
