@@ -61,54 +61,75 @@ func examples(t *testing.T, s *site) {
 			}
 		}
 	})
-	for file, way := range ways {
-		s.apply(t, inNamespace(namespace, laidOver(t, file+".yaml", way))...)
+	in := func(file string) (objects []any) {
+		if way, is := ways[file]; is {
+			return inNamespace(namespace, laidOver(t, file+".yaml", way))
+		}
+		own := read(t, file+".yaml")
+		delete(own[0]["spec"].(map[string]any), "storageClass") // the reader's
+		return inNamespace(namespace, own)
 	}
-	bare := []string{"minimal", "without-backups"}
-	for _, file := range bare {
-		objects := read(t, file+".yaml")
-		delete(objects[0]["spec"].(map[string]any), "storageClass") // the reader's own
-		s.apply(t, inNamespace(namespace, objects)...)
-	}
-	s.apply(t, inNamespace(namespace, s.withRoles(t, namespace+"-roles"))...)
-	certificates := s.withCertificates(t)
 	await := func(kind, name, namespace, condition string) {
 		t.Helper()
 		s.kubectl(t, "--namespace="+namespace, "wait", kind+"/"+name, "--for="+condition, "--timeout="+patience.String())
 	}
-	ways["s3-roles"] = sites.Way{}
-	for name := range ways {
-		await("etcd", name, namespace, "condition=Ready")
-		await("etcd", name, namespace, "condition=BackupReady")
+	// Nine members at a time are as many as two cores take.
+	rounds := [][]string{{"s3", "local", "minimal", "without-backups"}, {"minio", "ceph", "ocs"}, {"gcs", "abs", "ecs"}}
+	for i, files := range rounds {
+		for _, file := range files {
+			s.apply(t, in(file)...)
+		}
+		for _, name := range files {
+			await("etcd", name, namespace, "condition=Ready")
+			if _, is := ways[name]; is {
+				await("etcd", name, namespace, "condition=BackupReady")
+			}
+		}
+		if i == 0 {
+			s.tasksOfExamples(t, namespace, ways["s3"], await)
+		}
+		s.clear(t, namespace)
 	}
-	for _, name := range bare {
-		await("etcd", name, namespace, "condition=Ready")
-	}
+	s.apply(t, inNamespace(namespace, s.withRoles(t, namespace+"-roles"))...)
+	certificates := s.withCertificates(t)
+	await("etcd", "s3-roles", namespace, "condition=Ready")
+	await("etcd", "s3-roles", namespace, "condition=BackupReady")
 	await("etcd", "tls", metav1.NamespaceDefault, "condition=Ready")
 	s.onlyWithCertificate(t, certificates)
-	for file, kind := range map[string]string{"snapshot-task": "etcdoperatortask", "ops-task": "etcdopstask"} { // of the Etcd s3, as they stand
+	s.clear(t, namespace)
+	// There may be others in this one.
+	s.kubectl(t, "--namespace="+metav1.NamespaceDefault, "delete", "etcd", "tls", "--timeout="+patience.String())
+	s.kubectl(t, "--namespace="+metav1.NamespaceDefault, "delete", "persistentvolumeclaims", "--selector=app.kubernetes.io/part-of=tls", "--wait=false")
+	s.kubectl(t, "--namespace="+metav1.NamespaceDefault, "delete", "secrets", "tls-ca", "tls-server", "tls-client")
+}
+
+// clear shows the Etcds of a namespace and deletes them with their volumes.
+func (s *site) clear(t *testing.T, namespace string) {
+	t.Helper()
+	t.Log("\n" + s.kubectl(t, "--namespace="+namespace, "get", "etcd"))
+	s.kubectl(t, "--namespace="+namespace, "delete", "etcd", "--all", "--timeout="+patience.String())
+	s.kubectl(t, "--namespace="+namespace, "delete", "persistentvolumeclaims", "--all", "--wait=false")
+}
+
+// tasksOfExamples are those of the Etcd s3, as they stand, and the copy of its backups.
+func (s *site) tasksOfExamples(t *testing.T, namespace string, way sites.Way, await func(kind, name, namespace, condition string)) {
+	t.Helper()
+	for file, kind := range map[string]string{"snapshot-task": "etcdoperatortask", "ops-task": "etcdopstask"} {
 		s.apply(t, inNamespace(namespace, read(t, file+".yaml"))...)
 		await(kind, file, namespace, "jsonpath={.status.state}=Succeeded")
 	}
-	// From where the Etcd s3 has its backups.
 	const copies = "copies"
 	if err := s.minio.CreateBucket(t.Context(), copies, stores.Versioned, 0); err != nil {
 		t.Fatal(err)
 	}
-	task := laidOver(t, "copy.yaml", ways["s3"])
+	task := laidOver(t, "copy.yaml", way)
 	task[len(task)-1]["spec"].(map[string]any)["targetStore"].(map[string]any)["container"] = copies
 	s.apply(t, inNamespace(namespace, task)...)
 	await("etcdcopybackupstask", "copy", namespace, "condition=Succeeded")
 	if len(s.snapshots(t, copies)) == 0 {
 		t.Error("the copy has no snapshot")
 	}
-	t.Log(s.kubectl(t, "get", "etcd", "--all-namespaces"))
-	s.kubectl(t, "--namespace="+namespace, "delete", "etcd", "--all", "--timeout="+patience.String())
-	s.kubectl(t, "--namespace="+namespace, "delete", "persistentvolumeclaims", "--all", "--wait=false")
-	// There may be others in this one.
-	s.kubectl(t, "--namespace="+metav1.NamespaceDefault, "delete", "etcd", "tls", "--timeout="+patience.String())
-	s.kubectl(t, "--namespace="+metav1.NamespaceDefault, "delete", "persistentvolumeclaims", "--selector=app.kubernetes.io/part-of=tls", "--wait=false")
-	s.kubectl(t, "--namespace="+metav1.NamespaceDefault, "delete", "secrets", "tls-ca", "tls-server", "tls-client")
+	s.kubectl(t, "--namespace="+namespace, "delete", "etcdcopybackupstask", "copy", "--timeout="+patience.String())
 }
 
 // withRoles are the objects of s3-roles.yaml, with a bucket that locks and with identities that may do what the policies say.
