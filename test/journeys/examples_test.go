@@ -14,6 +14,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -195,8 +196,11 @@ func (s *site) onlyWithCertificate(t *testing.T, dir string) {
 	roots.AppendCertsFromPEM(authority)
 	for _, certificates := range [][]cryptotls.Certificate{nil, {pair}} {
 		client, err := clientv3.New(clientv3.Config{
-			Endpoints: []string{"https://" + net.JoinHostPort(service.Spec.ClusterIP, "2379")}, Logger: zap.NewNop(),
-			TLS: &cryptotls.Config{RootCAs: roots, ServerName: "tls-client.default.svc", Certificates: certificates},
+			Endpoints: []string{"https://tls-client.default.svc:2379"}, Logger: zap.NewNop(),
+			TLS: &cryptotls.Config{RootCAs: roots, Certificates: certificates},
+			DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(service.Spec.ClusterIP, "2379"))
+			})},
 		})
 		if err != nil {
 			t.Fatal(err)
