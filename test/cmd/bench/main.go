@@ -50,7 +50,7 @@ func measureAll(ctx context.Context) error {
 		etcdbrctl = flag.String("etcdbrctl", "../bin/etcdbrctl", "program to measure")
 		wrapper   = flag.String("wrapper", "", "etcd-wrapper to measure; empty: the one beside etcdbrctl")
 		operator  = flag.String("operator", "", "etcd-druid to measure; empty: the one beside etcdbrctl")
-		etcds     = flag.String("etcds", "", "how many Etcds the operator is measured with, such as 1000,2000,5000; the first is judged, the others are compared with it; empty: 1000")
+		etcds     = flag.String("etcds", "", "how many Etcds the operator is measured with, such as 1000,2000,5000; the first is judged, the others are compared with it, of more than 2000 only the making; empty: 1000")
 		out       = flag.String("out", "", "Markdown file to write, with the plot beside it; empty: only print")
 		dir       = flag.String("dir", os.TempDir(), "where data is kept while measuring; should be the disk that matters")
 		quick     = flag.Bool("quick", false, "small data and one round")

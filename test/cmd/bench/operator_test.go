@@ -73,9 +73,14 @@ func TestWhatAnEtcdTakesMustNotGrowWithTheirNumber(t *testing.T) {
 		"as much for each":   {of(2000, 20*time.Second, 2*time.Second), []float64{1, 1}},
 		"making takes twice": {of(2000, 40*time.Second, 2*time.Second), []float64{2, 1}},
 		"idle takes thrice":  {of(2000, 20*time.Second, 6*time.Second), []float64{1, 3}},
+		"idle is not known":  {&scale{etcds: 5000, made: of(5000, 100*time.Second, 0).made}, []float64{2}},
 	} {
 		t.Run(phrase, func(t *testing.T) {
-			for i, got := range c.more.beside(first) {
+			all := c.more.beside(first)
+			if len(all) != len(c.want) {
+				t.Fatalf("%d targets, want %d", len(all), len(c.want))
+			}
+			for i, got := range all {
 				if math.Abs(got.value-c.want[i]) > 1e-6 {
 					t.Errorf("%s: %v, want %v", got.what, got.value, c.want[i])
 				}
@@ -89,13 +94,15 @@ func TestEveryNumberOfEtcdsStandsBesideTheOriginal(t *testing.T) {
 		took := time.Duration(etcds) * 10 * time.Millisecond
 		return &scale{etcds: etcds, made: &measured{runs: []run{{wall: took, cpu: took}}}, still: &measured{runs: []run{{wall: time.Minute, cpu: time.Second, rss: int64(etcds) * 1e5}}}, asked: make([]string, etcds/1000-1)}
 	}
-	got := besideTheOriginal([]*scale{of(1000), of(2000)})
-	want := table{title: "What many Etcds take", head: []string{"", "1000 Etcds", "2000 Etcds", "the original, 1000"}, rows: [][]string{
-		{"making them", "10.00 s", "20.00 s", ""},
-		{"CPU time of the operator for each", "10.0 ms", "10.0 ms", "29 ms"},
-		{"share of a core while idle", "1.67 %", "1.67 %", "31 %"},
-		{"memory, from the beginning", "100 MB", "200 MB", "265 MB"},
-		{"requests while nothing changes", "0", "1", ""},
+	made := of(5000)
+	made.made.runs[0].rss, made.still = 7e8, nil
+	got := besideTheOriginal([]*scale{of(1000), of(2000), made})
+	want := table{title: "What many Etcds take", head: []string{"", "1000 Etcds", "2000 Etcds", "5000 Etcds", "the original, 1000"}, rows: [][]string{
+		{"making them", "10.00 s", "20.00 s", "50.00 s", ""},
+		{"CPU time of the operator for each", "10.0 ms", "10.0 ms", "10.0 ms", "29 ms"},
+		{"share of a core while idle", "1.67 %", "1.67 %", "", "31 %"},
+		{"memory, from the beginning", "100 MB", "200 MB", "700 MB", "265 MB"},
+		{"requests while nothing changes", "0", "1", "", ""},
 	}}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(table{})); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -107,12 +114,13 @@ func TestHowManyEtcdsAreMeasuredIsRead(t *testing.T) {
 		text string
 		want []int
 	}{
-		"nothing": {"", []int{1000}},
-		"one":     {"70", []int{70}},
-		"several": {"1000,2000,5000", []int{1000, 2000, 5000}},
-		"a word":  {"many", nil},
-		"none":    {"0", nil},
-		"a gap":   {"1,,2", nil},
+		"nothing":        {"", []int{1000}},
+		"one":            {"70", []int{70}},
+		"several":        {"1000,2000,5000", []int{1000, 2000, 5000}},
+		"first too many": {"5000,1000", nil},
+		"a word":         {"many", nil},
+		"none":           {"0", nil},
+		"a gap":          {"1,,2", nil},
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			b := &bench{}
