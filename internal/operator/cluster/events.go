@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -61,7 +63,7 @@ const maxNote = 1000
 
 func (r *Reconciler) event(e *druidv1alpha1.Etcd, kind Event, note string) {
 	if len(note) > maxNote {
-		note = note[:maxNote] + "..."
+		note = strings.ToValidUTF8(note[:maxNote], "") + "..."
 	}
 	r.recorder.Eventf(e, nil, kind.Type, kind.Reason, kind.Action, "%s", note)
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"k8s.io/client-go/tools/events"
 )
 
 // The page of events is made of Events, and nothing else may be sent.
@@ -84,4 +87,16 @@ func declared(t *testing.T) (names []string) {
 		}
 	}
 	return names
+}
+
+// A store may say what is wrong in any language, and nothing that is no text reaches the API server.
+func TestALongNoteIsCutBetweenCharacters(t *testing.T) {
+	r := Reconciler{recorder: events.NewFakeRecorder(10)}
+	for _, n := range []int{maxNote/3 - 1, maxNote / 3, maxNote/3 + 1, maxNote} { // of three bytes each
+		r.event(newEtcd(1), BackupFailing, strings.Repeat("駄", n))
+		note := <-r.recorder.(*events.FakeRecorder).Events
+		if !utf8.ValidString(note) || len(note) > len("Warning BackupFailing ")+maxNote+len("...") || strings.HasSuffix(note, "...") != (3*n > maxNote) {
+			t.Errorf("of %d characters are left %d bytes, which end with %q", n, len(note), note[max(0, len(note)-12):])
+		}
+	}
 }
