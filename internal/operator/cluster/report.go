@@ -303,6 +303,9 @@ func conditionNews(e *druidv1alpha1.Etcd, conditions []druidv1alpha1.Condition) 
 		if now == nil || now.Status != w.status || was != nil && was.Status == now.Status && was.Reason == now.Reason {
 			continue
 		}
+		if now.Reason == druidv1alpha1.ReasonNotChecked { // without members the status is that of before
+			continue
+		}
 		if w.kind == BackupsUnprotected && e.Spec.Replicas == 0 { // ProtectionEnds tells
 			continue
 		}

@@ -358,6 +358,8 @@ func TestThatAConditionTurnsBadIsAnEvent(t *testing.T) {
 			"it is well again":    {says(w.status, "Bad"), says(good, "Well"), 3, false},
 			"nobody asks":         {says(w.status, "Bad"), nil, 3, false},
 			"the cluster sleeps":  {says(good, "Well"), says(w.status, "Bad"), 0, w.kind != BackupsUnprotected}, // of which ProtectionEnds tells
+			"it fell asleep so":   {says(w.status, "Bad"), says(w.status, druidv1alpha1.ReasonNotChecked), 0, false},
+			"it is awake and so":  {says(w.status, druidv1alpha1.ReasonNotChecked), says(w.status, "Bad"), 3, true},
 			"it says more of why": {says(w.status, "Bad"), []druidv1alpha1.Condition{{Type: w.of, Status: w.status, Reason: "Bad", Message: "and this"}}, 3, false},
 		} {
 			e := newEtcd(c.replicas)
