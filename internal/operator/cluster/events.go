@@ -31,7 +31,7 @@ var (
 	PodRestarted    = Event{"PodRestarted", corev1.EventTypeWarning, "Replace", "a pod was deleted because of its volume: another shall be mounted, or made"}
 	TakingOver      = Event{"TakingOver", corev1.EventTypeNormal, "Apply", "the objects of a cluster of the original are changed into ours; its pods follow one at a time"}
 	SecretsKept     = Event{"SecretsKept", corev1.EventTypeWarning, "Delete", "Secrets that no Etcd needs any more keep the finalizer of the original; the message names them"}
-	// These four tell of conditions.
+	// These four tell of conditions that were found, and so does BackupsUnprotected.
 	BackupFailing     = Event{"BackupFailing", corev1.EventTypeWarning, "Observe", "BackupReady became False, or for another reason: backups are not made, or are late; the message says why, and what to do"}
 	QuorumLost        = Event{"QuorumLost", corev1.EventTypeWarning, "Observe", "too many members are gone to bring the cluster back without a person; the message says which"}
 	ClusterIDMismatch = Event{"ClusterIDMismatch", corev1.EventTypeWarning, "Observe", "members are of different clusters; the message says which"}

@@ -361,19 +361,6 @@ func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome,
 			r.event(e, Scaling, op.Description)
 		}
 	}
-	for _, c := range []struct {
-		of     druidv1alpha1.ConditionType
-		status druidv1alpha1.ConditionStatus
-		kind   Event
-	}{
-		{druidv1alpha1.ConditionImagesReplaced, druidv1alpha1.ConditionTrue, ImagesReplaced},
-		{druidv1alpha1.ConditionSchedulesValid, druidv1alpha1.ConditionFalse, ScheduleInvalid},
-	} {
-		now, was := druidv1alpha1.FindCondition(s.Conditions, c.of), druidv1alpha1.FindCondition(e.Status.Conditions, c.of)
-		if now != nil && now.Status == c.status && (was == nil || was.Message != now.Message) {
-			r.event(e, c.kind, now.Message)
-		}
-	}
 	for _, n := range slices.Concat(holdNews(health.Hibernation(o.Observation), s.Hibernation), hibernationNews(e.Status.Conditions, s.Conditions), conditionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup)) {
 		r.event(e, n.kind, n.note)
 	}

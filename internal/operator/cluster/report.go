@@ -279,37 +279,38 @@ func backupNews(before, now *druidv1alpha1.EtcdBackupStatus) (all []news) {
 	return all
 }
 
-// badNews is a condition of which an event tells that it came to be so.
-type badNews struct {
+// turn is a condition of which an event tells when it comes to be so, or is so for another reason.
+type turn struct {
 	of     druidv1alpha1.ConditionType
 	status druidv1alpha1.ConditionStatus
 	kind   Event
+	worded bool // another message is told as well
 }
 
-func allBadNews() []badNews {
-	return []badNews{
-		{druidv1alpha1.ConditionBackupReady, druidv1alpha1.ConditionFalse, BackupFailing},
-		{druidv1alpha1.ConditionQuorumLost, druidv1alpha1.ConditionTrue, QuorumLost},
-		{druidv1alpha1.ConditionClusterIDMismatch, druidv1alpha1.ConditionTrue, ClusterIDMismatch},
-		{druidv1alpha1.ConditionDataVolumesReady, druidv1alpha1.ConditionFalse, VolumesNotReady},
-		{druidv1alpha1.ConditionBackupsProtected, druidv1alpha1.ConditionFalse, BackupsUnprotected},
+func turns() []turn {
+	return []turn{
+		{druidv1alpha1.ConditionImagesReplaced, druidv1alpha1.ConditionTrue, ImagesReplaced, true},
+		{druidv1alpha1.ConditionSchedulesValid, druidv1alpha1.ConditionFalse, ScheduleInvalid, true},
+		{druidv1alpha1.ConditionBackupReady, druidv1alpha1.ConditionFalse, BackupFailing, false},
+		{druidv1alpha1.ConditionQuorumLost, druidv1alpha1.ConditionTrue, QuorumLost, false},
+		{druidv1alpha1.ConditionClusterIDMismatch, druidv1alpha1.ConditionTrue, ClusterIDMismatch, false},
+		{druidv1alpha1.ConditionDataVolumesReady, druidv1alpha1.ConditionFalse, VolumesNotReady, false},
+		{druidv1alpha1.ConditionBackupsProtected, druidv1alpha1.ConditionFalse, BackupsUnprotected, false},
 	}
 }
 
-// conditionNews are events about conditions that somebody has to do something about, and which were not so, or for another reason.
+// conditionNews are events about conditions that somebody has to do something about.
 func conditionNews(e *druidv1alpha1.Etcd, conditions []druidv1alpha1.Condition) (all []news) {
-	for _, w := range allBadNews() {
+	for _, w := range turns() {
 		was, now := druidv1alpha1.FindCondition(e.Status.Conditions, w.of), druidv1alpha1.FindCondition(conditions, w.of)
-		if now == nil || now.Status != w.status || was != nil && was.Status == now.Status && was.Reason == now.Reason {
-			continue
+		switch {
+		case now == nil || now.Status != w.status:
+		case now.Reason == druidv1alpha1.ReasonNotChecked: // without members the status is that of before
+		case w.kind == BackupsUnprotected && e.Spec.Replicas == 0: // ProtectionEnds tells
+		case was != nil && was.Status == now.Status && was.Reason == now.Reason && (!w.worded || was.Message == now.Message):
+		default:
+			all = append(all, news{w.kind, now.Message})
 		}
-		if now.Reason == druidv1alpha1.ReasonNotChecked { // without members the status is that of before
-			continue
-		}
-		if w.kind == BackupsUnprotected && e.Spec.Replicas == 0 { // ProtectionEnds tells
-			continue
-		}
-		all = append(all, news{w.kind, now.Message})
 	}
 	return all
 }

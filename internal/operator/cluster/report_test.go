@@ -336,7 +336,7 @@ func TestWhatIsNewInTheBucketIsAnEvent(t *testing.T) {
 
 // What became so that somebody has to do something about it is an event, once.
 func TestThatAConditionTurnsBadIsAnEvent(t *testing.T) {
-	for _, w := range allBadNews() {
+	for _, w := range turns() {
 		good := druidv1alpha1.ConditionTrue
 		if w.status == good {
 			good = druidv1alpha1.ConditionFalse
@@ -360,7 +360,7 @@ func TestThatAConditionTurnsBadIsAnEvent(t *testing.T) {
 			"the cluster sleeps":  {says(good, "Well"), says(w.status, "Bad"), 0, w.kind != BackupsUnprotected}, // of which ProtectionEnds tells
 			"it fell asleep so":   {says(w.status, "Bad"), says(w.status, druidv1alpha1.ReasonNotChecked), 0, false},
 			"it is awake and so":  {says(w.status, druidv1alpha1.ReasonNotChecked), says(w.status, "Bad"), 3, true},
-			"it says more of why": {says(w.status, "Bad"), []druidv1alpha1.Condition{{Type: w.of, Status: w.status, Reason: "Bad", Message: "and this"}}, 3, false},
+			"it says more of why": {[]druidv1alpha1.Condition{{Type: w.of, Status: w.status, Reason: "Bad", Message: "more or less"}}, says(w.status, "Bad"), 3, w.worded},
 		} {
 			e := newEtcd(c.replicas)
 			e.Status.Conditions = c.before
