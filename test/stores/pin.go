@@ -129,8 +129,8 @@ func Pins() []Pin {
 			Version: NodeToolsVersion,
 			About:   "what a node of Kubernetes needs beside its kubelet: containers and their network",
 			from: debian{
-				packages: []string{"containerd", "runc", "containernetworking-plugins", "iptables", "iproute2", "conntrack", "socat", "util-linux", "mount", "xfsprogs"},
-				programs: []string{"containerd", "ctr", "containerd-shim-runc-v2", "runc", "iptables", "ip", "conntrack", "socat", "nsenter", "mount", "mkfs.xfs", "xfs_growfs", "/usr/lib/cni/ptp"},
+				packages: []string{"containerd", "runc", "containernetworking-plugins", "iptables", "iproute2", "conntrack", "socat", "util-linux", "mount", "xfsprogs", "openssl"},
+				programs: []string{"containerd", "ctr", "containerd-shim-runc-v2", "runc", "iptables", "ip", "conntrack", "socat", "nsenter", "mount", "mkfs.xfs", "xfs_growfs", "openssl", "/usr/lib/cni/ptp"},
 				servers:  []string{"containerd", "runc", "iptables"},
 			},
 		},
