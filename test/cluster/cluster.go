@@ -258,7 +258,8 @@ func (c *Cluster) progress(format string, args ...any) {
 	fmt.Fprintf(c.opts.Progress, "cluster: %s, "+format+"\n", append([]any{time.Since(c.begun).Round(100 * time.Millisecond)}, args...)...)
 }
 
-// collectRarely has Kubernetes' programs take more memory and, in tests, a tenth less of the processor.
+// collectRarely has Kubernetes' programs take more memory and a tenth less of the processor. It is for tests: benchmarks and
+// demonstrations have the programs as they are.
 const collectRarely = "GOGC=400"
 
 // A part is one program of the cluster.
@@ -283,7 +284,10 @@ func (c *Cluster) addCommand(name string, command process.Command) (*part, error
 	p := &part{name: name, command: command}
 	p.command.Name = name
 	if p.command.Env == nil {
-		p.command.Env = append(process.BareEnvironment(c.Dir), collectRarely)
+		p.command.Env = process.BareEnvironment(c.Dir)
+		if testing.Testing() {
+			p.command.Env = append(p.command.Env, collectRarely)
+		}
 	}
 	if err := p.start(c.Dir); err != nil {
 		return nil, err
