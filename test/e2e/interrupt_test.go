@@ -227,6 +227,9 @@ func TestAFullDiskLeavesTheOldDataAsTheyWere(t *testing.T) {
 	disk := smallDisk(t, "76m") // 64 MB are the write-ahead log
 	dir := filepath.Join(disk, "data")
 	w.succeeds("restore", slices.Concat([]string{"--data-dir=" + dir, fmt.Sprintf("--to-revision=%d", small)}, alone)...)
+	if wal := tree(t, filepath.Join(dir, "member", "wal")); len(wal) != 2 { // the directory and one segment
+		t.Errorf("the write-ahead log is %q: a segment that did not fit was left", wal)
+	}
 	if err := os.WriteFile(filepath.Join(disk, "ballast"), make([]byte, 10<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}

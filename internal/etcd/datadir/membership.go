@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -103,29 +104,28 @@ func (m Membership) records() (*membershipRecords, error) {
 }
 
 // writeRaft makes the write-ahead log and the first raft snapshot below the member directory,
-// synced. It takes 64 MiB or twice that, as etcd reserves whole segments.
+// synced. It takes 64 MiB, as etcd reserves whole segments, and for a moment twice that where that
+// fits: etcd's library reserves the next segment meanwhile and gives up in silence on a full disk,
+// so nothing else may be written before it is closed.
 func (r *membershipRecords) writeRaft(member string) error {
 	lg := zap.NewNop()
 	metadata, err := (&etcdserverpb.Metadata{NodeID: uint64(r.self.ID), ClusterID: uint64(r.cluster.ID())}).Marshal()
 	if err != nil {
 		return err
 	}
-	w, err := wal.Create(lg, filepath.Join(member, "wal"), metadata)
-	if err != nil {
-		return fmt.Errorf("make the write-ahead log: %w", err)
+	logDir := filepath.Join(member, "wal")
+	state := raftpb.ConfState{Voters: r.ids}
+	if err := r.writeLog(logDir, metadata, &state); err != nil {
+		return fmt.Errorf("write the write-ahead log: %w", err)
 	}
-	defer w.Close()
-	var entries []raftpb.Entry
-	for i, id := range r.ids {
-		change := raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: r.records[types.ID(id).String()]}
-		data, err := change.Marshal()
-		if err != nil {
+	reserved, err := filepath.Glob(filepath.Join(logDir, "*.tmp"))
+	if err != nil {
+		return err
+	}
+	for _, f := range reserved { // what a full disk left of the next segment
+		if err := os.Remove(f); err != nil {
 			return err
 		}
-		entries = append(entries, raftpb.Entry{Type: raftpb.EntryConfChange, Term: firstTerm, Index: uint64(i + 1), Data: data})
-	}
-	if err := w.Save(raftpb.HardState{Term: firstTerm, Vote: r.ids[0], Commit: r.commit}, entries); err != nil {
-		return fmt.Errorf("write the write-ahead log: %w", err)
 	}
 	// etcd before 3.6 reads the members from here, in the form of its version 2 store.
 	const clusterPrefix, keysPrefix = "/0", "/1"
@@ -135,15 +135,34 @@ func (r *membershipRecords) writeRaft(member string) error {
 	if err != nil {
 		return err
 	}
-	state := raftpb.ConfState{Voters: r.ids}
 	snapshot := raftpb.Snapshot{Data: data, Metadata: raftpb.SnapshotMetadata{Index: r.commit, Term: firstTerm, ConfState: state}}
 	if err := snap.New(lg, filepath.Join(member, "snap")).SaveSnap(snapshot); err != nil {
 		return fmt.Errorf("write the raft snapshot: %w", err)
 	}
-	if err := w.SaveSnapshot(walpb.Snapshot{Index: r.commit, Term: firstTerm, ConfState: &state}); err != nil {
-		return fmt.Errorf("write the write-ahead log: %w", err)
-	}
 	return nil
+}
+
+// writeLog makes the write-ahead log in dir: the members one by one, and the mark of the first
+// snapshot after them.
+func (r *membershipRecords) writeLog(dir string, metadata []byte, state *raftpb.ConfState) error {
+	var entries []raftpb.Entry
+	for i, id := range r.ids {
+		change := raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: r.records[types.ID(id).String()]}
+		data, err := change.Marshal()
+		if err != nil {
+			return err
+		}
+		entries = append(entries, raftpb.Entry{Type: raftpb.EntryConfChange, Term: firstTerm, Index: uint64(i + 1), Data: data})
+	}
+	w, err := wal.Create(zap.NewNop(), dir, metadata)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		w.Save(raftpb.HardState{Term: firstTerm, Vote: r.ids[0], Commit: r.commit}, entries),
+		w.SaveSnapshot(walpb.Snapshot{Index: r.commit, Term: firstTerm, ConfState: state}),
+		w.Close(),
+	)
 }
 
 // WALIdentity reads the cluster and member ids from the write-ahead log of a data directory.
