@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -169,15 +170,20 @@ func startGCS(ctx context.Context) (streams, listing remote, stop func() error, 
 }
 
 func startAzure(ctx context.Context) (streams, listing remote, stop func() error, err error) {
-	a, err := stores.StartAzurite(ctx, stores.AzuriteOptions{})
+	dir, err := os.MkdirTemp("", "druid-bench-azurite-") // in memory it keeps for minutes what was overwritten, and is full then
 	if err != nil {
 		return remote{}, remote{}, nil, err
 	}
+	a, err := stores.StartAzurite(ctx, stores.AzuriteOptions{Dir: dir})
+	if err != nil {
+		return remote{}, remote{}, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	stop = func() error { return errors.Join(a.Stop(), os.RemoveAll(dir)) }
 	r := remote{Provider: "ABS", Endpoint: a.Endpoint, CA: a.CA.PEM, Bucket: "streams", Key: stores.AzuriteKey}
 	l := r.beside("listing")
 	cred, err := container.NewSharedKeyCredential(stores.AzuriteAccount, stores.AzuriteKey)
 	if err != nil {
-		return r, l, nil, errors.Join(err, a.Stop())
+		return r, l, nil, errors.Join(err, stop())
 	}
 	for _, bucket := range []string{r.Bucket, l.Bucket} {
 		c, err := container.NewClientWithSharedKeyCredential(r.Endpoint+"/"+bucket, cred,
@@ -186,10 +192,10 @@ func startAzure(ctx context.Context) (streams, listing remote, stop func() error
 			_, err = c.Create(ctx, nil)
 		}
 		if err != nil {
-			return r, l, nil, errors.Join(err, a.Stop())
+			return r, l, nil, errors.Join(err, stop())
 		}
 	}
-	return r, l, a.Stop, nil
+	return r, l, stop, nil
 }
 
 func startSwift(ctx context.Context) (streams, listing remote, stop func() error, err error) {
