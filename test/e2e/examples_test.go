@@ -129,6 +129,7 @@ func (e example) place(t *testing.T, way sites.Way) place {
 // example says. With PROVIDERS in the environment real accounts are used instead, see askedFor, and with KUBECONFIG
 // the operator on that cluster, see clusterAskedFor.
 func TestEachExampleOfACloudMakesABackup(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("PROVIDERS") == "" {
 		for _, file := range slices.Sorted(maps.Keys(exampleSites)) {
 			t.Run(file, func(t *testing.T) {

@@ -43,6 +43,7 @@ var moments = []moment{
 // snapshotter with SIGKILL before or after a request to the store, again and again, and after each kill
 // restores to a random revision and compares with the source's own history.
 func TestPropertyWhateverIsUploadedComesBackAfterAnyKill(t *testing.T) {
+	t.Parallel()
 	minio := fleet.Get(t, "MinIO")
 	for s := *seed; ; s++ {
 		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) {

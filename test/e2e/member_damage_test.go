@@ -90,6 +90,7 @@ func idOf(c *crew, m *members.Member) uint64 {
 
 // TestAMemberWhoseVolumeTurnsReadOnlySaysSoAndTheOthersServe needs a file system that fails.
 func TestAMemberWhoseVolumeTurnsReadOnlySaysSoAndTheOthersServe(t *testing.T) {
+	t.Parallel()
 	c := enlist(t, members.Options{Members: 3, Volume: 512 << 20}, "")
 	c.start()
 	victim := c.leader()

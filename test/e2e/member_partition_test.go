@@ -39,6 +39,7 @@ func onANetwork(t *testing.T) *crew {
 // TestTheBackupLeaderIsCutOffFromTheOthersAndOneChainSurvives leaves the old leader the store, so that
 // for a while two sidecars believe that they write the backups.
 func TestTheBackupLeaderIsCutOffFromTheOthersAndOneChainSurvives(t *testing.T) {
+	t.Parallel()
 	c := onANetwork(t)
 	operations, least := 1_500, 3
 	if *soak {
@@ -82,6 +83,7 @@ func TestTheBackupLeaderIsCutOffFromTheOthersAndOneChainSurvives(t *testing.T) {
 // TestALeaderThatIsCutOffFromTheStoreKeepsServing while the others could reach it: its state says that
 // nothing is uploaded, and the chain has no gap afterwards.
 func TestALeaderThatIsCutOffFromTheStoreKeepsServing(t *testing.T) {
+	t.Parallel()
 	c := onANetwork(t)
 	writer := c.writer()
 	s := c.work(0)
@@ -101,6 +103,7 @@ func TestALeaderThatIsCutOffFromTheStoreKeepsServing(t *testing.T) {
 
 // TestACutOffMemberWithoutDataBeginsNoClusterOfItsOwn loses its data while it sees nobody.
 func TestACutOffMemberWithoutDataBeginsNoClusterOfItsOwn(t *testing.T) {
+	t.Parallel()
 	c := onANetwork(t)
 	victim := c.follower()
 	s := c.work(0, c.Others(victim)...)
@@ -126,6 +129,7 @@ func TestACutOffMemberWithoutDataBeginsNoClusterOfItsOwn(t *testing.T) {
 
 // TestAClusterThatIsTornInThreeServesNobodyAndForgetsNothing has no majority anywhere.
 func TestAClusterThatIsTornInThreeServesNobodyAndForgetsNothing(t *testing.T) {
+	t.Parallel()
 	c := onANetwork(t)
 	s := c.work(0)
 	c.await("the clients are at work", worked(s, 500))

@@ -19,6 +19,7 @@ import (
 // TestSidecarsWorkAsTheUserThatEtcdWants switches etcd's authentication on, with the user in files as a Secret is
 // mounted. The sidecars go on: deltas are uploaded, and a member that lost its data joins again.
 func TestSidecarsWorkAsTheUserThatEtcdWants(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"username": "root", "password": "secret"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600); err != nil {

@@ -108,6 +108,7 @@ func TestAnsweredRequestsAreToldByTheirMeanAndTheSlowest(t *testing.T) {
 
 // One member and three go the whole way; every request has figures for each network and both places.
 func TestRequestsToOneMemberAndToThreeAreMeasured(t *testing.T) {
+	t.Parallel()
 	p := buildMembers(t)
 	b := &bench{etcdbrctl: p.Etcdbrctl, wrapper: p.Wrapper, dir: t.TempDir(), quick: true, rounds: 1}
 	r, err := measureLatency(t.Context(), b)

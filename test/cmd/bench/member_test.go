@@ -97,6 +97,7 @@ func TestAProcessThatEndsWhileItIsObservedIsNoMeasurement(t *testing.T) {
 
 // What the members are compared with must be a cluster, and have lost and regained a member.
 func TestThreeEtcdsAloneStartAndTakeAMemberBack(t *testing.T) {
+	t.Parallel()
 	if _, err := stores.Binary("etcd"); err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ func buildMembers(t *testing.T) members.Programs {
 // An Etcd and bare etcds go through all stages on real nodes. How long they take is nobody's business
 // here: that everything is right after each of them is checked on the way.
 func TestAnEtcdOnNodesIsMeasuredBesideBareEtcds(t *testing.T) {
+	t.Parallel()
 	p := buildMembers(t)
 	operator := filepath.Join(t.TempDir(), "etcd-druid")
 	build := exec.Command("go", "build", "-o", operator, "./cmd/etcd-druid")

@@ -18,6 +18,7 @@ import (
 // A few Etcds go the whole way that many go: every figure must be there, and most are within their
 // limits however slow the machine is.
 func TestAnOperatorWithAFewEtcdsIsMeasured(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "etcd-druid")
 	build := exec.Command("go", "build", "-o", path, "./cmd/etcd-druid")
 	build.Dir, build.Env = filepath.Join("..", "..", ".."), append(os.Environ(), "CGO_ENABLED=0")
