@@ -2,7 +2,7 @@ package v1alpha1
 
 // Finalizers.
 const (
-	// Finalizer on Etcds, on EtcdCopyBackupsTasks and on Secrets that they use.
+	// Finalizer on Etcds and EtcdCopyBackupsTasks. On Secrets it is the original's: we set none there and remove none.
 	Finalizer = "druid.gardener.cloud/etcd-druid"
 	// FinalizerOpsTask of the original on EtcdOpsTasks. We set none, and remove it from those that are deleted.
 	FinalizerOpsTask = "druid.gardener.cloud/etcd-ops-task"

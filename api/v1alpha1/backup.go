@@ -112,10 +112,10 @@ type BackupSpec struct {
 	// +kubebuilder:default=false
 	// +optional
 	EnableProfiling *bool `json:"enableProfiling,omitempty"`
-	// How long a full snapshot may take, such as 15m. Default: 15m.
+	// How long a full snapshot may take, such as 15m; above 0. Default: 15m.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration such as 20s, 5m or 1h30m, above 0"
 	// +kubebuilder:default="15m"
 	// +optional
 	EtcdSnapshotTimeout *metav1.Duration `json:"etcdSnapshotTimeout,omitempty"`
@@ -195,17 +195,17 @@ type SnapshotCompactionSpec struct {
 
 // LeaderElectionSpec says how the sidecars look for etcd's leader.
 type LeaderElectionSpec struct {
-	// How often each sidecar asks its etcd who leads, such as 5s. Default: 5s.
+	// How often each sidecar asks its etcd who leads, such as 5s; at least 100ms. Default: 5s.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('100ms')",message="must be a duration such as 20s, 5m or 1h30m, of at least 100ms"
 	// +kubebuilder:default="5s"
 	// +optional
 	ReelectionPeriod *metav1.Duration `json:"reelectionPeriod,omitempty"`
-	// How long the connection for that may take, such as 5s. Default: 5s.
+	// How long the connection for that may take, such as 5s; above 0. Default: 5s.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration such as 20s, 5m or 1h30m, above 0"
 	// +kubebuilder:default="5s"
 	// +optional
 	EtcdConnectionTimeout *metav1.Duration `json:"etcdConnectionTimeout,omitempty"`

@@ -69,8 +69,8 @@ const (
 	// ConditionImagesReplaced: the specification names images of the original project, and the
 	// operator takes its own instead. Absent if it names none.
 	ConditionImagesReplaced ConditionType = "ImagesReplaced"
-	// ConditionFieldsWithoutEffect: the specification sets fields that this version of the operator
-	// does not act on yet; the message names them. Absent if it sets none.
+	// ConditionFieldsWithoutEffect: the specification sets fields that count for nothing, or for nothing yet: the
+	// reason says which, and the message names them. Absent if it sets none.
 	ConditionFieldsWithoutEffect ConditionType = "FieldsWithoutEffect"
 	// ConditionReconcileHeld: the specification, or what a newer operator makes of it, is not applied until
 	// somebody asks for it; the message says how. Absent while it is applied.

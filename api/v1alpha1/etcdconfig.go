@@ -97,18 +97,19 @@ type EtcdConfig struct {
 	// +listMapKey=memberName
 	// +optional
 	AdditionalAdvertisePeerURLs []AdditionalPeerURL `json:"additionalAdvertisePeerURLs,omitempty"`
-	// How long the defragmentation of one member may take, such as 15m. Default: 15m.
+	// How long the defragmentation of one member may take, such as 15m; above 0. Default: 15m.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration such as 20s, 5m or 1h30m, above 0"
 	// +kubebuilder:default="15m"
 	// +optional
 	EtcdDefragTimeout *metav1.Duration `json:"etcdDefragTimeout,omitempty"`
-	// How often each sidecar renews the Lease of its member, such as 10s. The thresholds after which
-	// a member counts as unknown are the operator's. Default: 10s.
+	// How often each sidecar renews the Lease of its member, such as 10s; at least 1s. Keep it far below the
+	// operator's unknownThreshold, 1m unless configured: members that renew more rarely count as unknown between
+	// two renewals, and beyond unknownThreshold and notReadyThreshold, 6m, as lost. Default: 10s.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration such as 20s, 5m or 1h30m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('1s')",message="must be a duration such as 20s, 5m or 1h30m, of at least 1s"
 	// +kubebuilder:default="10s"
 	// +optional
 	HeartbeatDuration *metav1.Duration `json:"heartbeatDuration,omitempty"`

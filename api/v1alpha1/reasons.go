@@ -91,7 +91,7 @@ const (
 const (
 	ReasonDataVolumesReady      = "DataVolumesReady"      // no volume has a problem
 	ReasonDataVolumesNotReady   = "DataVolumesNotReady"   // a claim has none, or warnings; the message repeats them
-	ReasonDataVolumesUnknown    = "DataVolumesUnknown"    // the claims could not be looked at
+	ReasonDataVolumesUnknown    = "DataVolumesUnknown"    // there are volume claims to come; the message names them
 	ReasonVolumeReadOnly        = "VolumeReadOnly"        // a volume cannot be written to
 	ReasonVolumeMismatch        = "VolumeMismatch"        // the data on a volume are somebody else's
 	ReasonVolumeFull            = "VolumeFull"            // a volume has no space left

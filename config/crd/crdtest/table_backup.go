@@ -98,6 +98,18 @@ func ofValues() []Case {
 			Case{Name: "a duration that no program can read is refused as " + path, Change: Set{path: "9999999999h"}, Field: path, Says: "duration"},
 		)
 	}
+	for path, bound := range map[string][3]string{ // with which a sidecar does not start, and with which it does
+		"spec.etcd.etcdDefragTimeout":                      {"0s", "1ns", "above 0"},
+		"spec.etcd.heartbeatDuration":                      {"999ms", "1s", "of at least 1s"},
+		"spec.backup.etcdSnapshotTimeout":                  {"0s", "1ns", "above 0"},
+		"spec.backup.leaderElection.reelectionPeriod":      {"99ms", "100ms", "of at least 100ms"},
+		"spec.backup.leaderElection.etcdConnectionTimeout": {"0s", "1ns", "above 0"},
+	} {
+		cases = append(cases,
+			Case{Name: "a duration that no sidecar takes is refused as " + path, Change: Set{path: bound[0]}, Field: path, Says: bound[2]},
+			Case{Name: "the shortest duration is taken as " + path, Change: Set{path: bound[1]}},
+		)
+	}
 	for _, path := range []string{"spec.etcd.defragmentationSchedule", "spec.backup.fullSnapshotSchedule"} {
 		cases = append(cases,
 			Case{Name: "four fields are refused as " + path, Change: Set{path: "0 0 * *"}, Field: path, Says: "must be a schedule of cron"},
