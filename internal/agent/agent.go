@@ -170,6 +170,9 @@ func (s *sidecar) connect(t *memberconf.Template) (err error) {
 		return err
 	}
 	s.asker = neighbours.New(neighbours.Options{Sidecar: s.calls, TLS: c.Server.CertFile != "", Port: c.Server.Port, Etcd: s.endpoints(nil), Outside: s.followed.endpoints})
+	if c.Wrapper.CAFile != "" {
+		credentials.CAFile = c.Wrapper.CAFile
+	}
 	client, err := auth.NewClient(credentials, s.Log)
 	if err != nil {
 		return err

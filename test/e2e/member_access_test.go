@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -80,13 +81,34 @@ func TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds(t *testing.T) {
 		url     string
 		methods []string
 		open    bool
+		roots   *x509.CertPool // of the server
+		token   bool           // it alone is accepted
 	}
+	wrapper := c.EtcdTLS().RootCAs
 	endpoints := []endpoint{
-		{m.WrapperURL() + "/readyz", []string{http.MethodGet, http.MethodHead}, true},
-		{m.WrapperURL() + "/livez", []string{http.MethodGet, http.MethodHead}, true},
-		{m.WrapperURL() + "/stop", []string{http.MethodPost}, false},
-		{m.WrapperURL() + "/restart", []string{http.MethodPost}, false},
-		{m.WrapperURL() + "/clients?refuse=0s", []string{http.MethodPost, http.MethodGet}, false},
+		{m.WrapperURL() + "/readyz", []string{http.MethodGet, http.MethodHead}, true, wrapper, true},
+		{m.WrapperURL() + "/livez", []string{http.MethodGet, http.MethodHead}, true, wrapper, true},
+		{m.WrapperURL() + "/stop", []string{http.MethodPost}, false, wrapper, true},
+		{m.WrapperURL() + "/restart", []string{http.MethodPost}, false, wrapper, true},
+		{m.WrapperURL() + "/clients?refuse=0s", []string{http.MethodPost, http.MethodGet}, false, wrapper, true},
+	}
+	to := func(e endpoint, who caller) caller {
+		who.tls = who.tls.Clone()
+		who.tls.RootCAs = e.roots
+		return who
+	}
+	accepted := func(e endpoint) map[string]caller {
+		if e.token {
+			return map[string]caller{"the token": known["the token"]}
+		}
+		return known
+	}
+	denied := func(e endpoint) map[string]caller {
+		all := maps.Clone(refused)
+		if e.token {
+			all["our certificate for sidecars"] = known["our certificate"]
+		}
+		return all
 	}
 	for _, r := range agentapi.Routes() {
 		if r.Path == agentapi.Profiles {
@@ -96,13 +118,13 @@ func TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds(t *testing.T) {
 		if path == agentapi.Clients {
 			path += "?refuse=0s"
 		}
-		endpoints = append(endpoints, endpoint{m.SidecarURL() + path, r.Methods, r.Access == agentapi.Open})
+		endpoints = append(endpoints, endpoint{m.SidecarURL() + path, r.Methods, r.Access == agentapi.Open, ours.RootCAs, false})
 	}
 	starts := m.EtcdLife().Starts
 	for _, e := range endpoints {
 		for _, method := range e.methods {
-			for who, caller := range refused {
-				code, _, text := caller.call(t, method, e.url)
+			for who, caller := range denied(e) {
+				code, _, text := to(e, caller).call(t, method, e.url)
 				// A stranger's certificate may be refused before anything is asked.
 				denied := code == http.StatusUnauthorized || code == http.StatusForbidden || code == 0 && caller.tls != bare
 				if e.open && code != http.StatusOK && code != 0 || !e.open && !denied {
@@ -117,8 +139,8 @@ func TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds(t *testing.T) {
 			if slices.Contains(e.methods, method) {
 				continue
 			}
-			for who, caller := range known {
-				if code, allow, _ := caller.call(t, method, e.url); code != http.StatusMethodNotAllowed || !strings.Contains(allow, e.methods[0]) {
+			for who, caller := range accepted(e) {
+				if code, allow, _ := to(e, caller).call(t, method, e.url); code != http.StatusMethodNotAllowed || !strings.Contains(allow, e.methods[0]) {
 					t.Errorf("%s %s with %s: %d, allowed %q; want 405 and %q", method, e.url, who, code, allow, e.methods)
 				}
 			}
@@ -132,8 +154,8 @@ func TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds(t *testing.T) {
 		if strings.HasSuffix(e.url, "/stop") || strings.HasSuffix(e.url, "/restart") {
 			continue
 		}
-		for who, caller := range known {
-			if code, _, text := caller.call(t, e.methods[0], e.url); code/100 != 2 && code != http.StatusConflict {
+		for who, caller := range accepted(e) {
+			if code, _, text := to(e, caller).call(t, e.methods[0], e.url); code/100 != 2 && code != http.StatusConflict {
 				t.Errorf("%s %s with %s: %d %s", e.methods[0], e.url, who, code, text)
 			}
 		}
@@ -142,9 +164,14 @@ func TestEveryEndpointRefusesWhoDoesNotShowWhatItNeeds(t *testing.T) {
 		if code, _, _ := caller.call(t, http.MethodGet, m.SidecarURL()+"/no/such/path"); code != http.StatusNotFound {
 			t.Errorf("a path that there is not, with %s: %d, want 404", who, code)
 		}
+	}
+	for _, stop := range endpoints {
+		if !strings.HasSuffix(stop.url, "/stop") {
+			continue
+		}
 		before := m.EtcdLife()
-		if code, _, text := caller.call(t, http.MethodPost, m.WrapperURL()+"/stop"); code/100 != 2 {
-			t.Errorf("/stop with %s: %d %s", who, code, text)
+		if code, _, text := to(stop, known["the token"]).call(t, http.MethodPost, stop.url); code/100 != 2 {
+			t.Errorf("%s with the token: %d %s", stop.url, code, text)
 		}
 		c.await("etcd is stopped and started again", func(context.Context) error {
 			if m.EtcdLife().Starts == before.Starts {

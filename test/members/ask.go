@@ -76,7 +76,7 @@ func (m *Member) probe(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: m.cluster.HTTPS()}
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: m.cluster.EtcdTLS()}
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (m *Member) probe(ctx context.Context, path string) error {
 	return nil
 }
 
-// HTTPS is the configuration of a client of sidecars and wrappers that shows our certificate.
+// HTTPS is the configuration of a client of sidecars that shows our certificate.
 func (c *Cluster) HTTPS() *tls.Config { return c.own.backup.config() }
 
 // Leader is the member that leads, or an error if none says so of itself.

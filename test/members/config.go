@@ -45,8 +45,8 @@ func (m *Member) PeerURL() string { return m.url(m.cluster.tls().Peer, peerPort)
 // SidecarURL is the sidecar's interface.
 func (m *Member) SidecarURL() string { return m.url(m.cluster.tls().Backup, sidecarPort) }
 
-// WrapperURL is the wrapper's interface.
-func (m *Member) WrapperURL() string { return m.url(m.cluster.tls().Backup, wrapperPort) }
+// WrapperURL is the wrapper's interface, with the certificate of etcd's clients, as the operator has it.
+func (m *Member) WrapperURL() string { return m.url(m.cluster.tls().Client, wrapperPort) }
 
 // The files of a member.
 func (m *Member) templateFile() string { return filepath.Join(m.dir, "config", "etcd.conf.yaml") }
@@ -110,10 +110,14 @@ func (m *Member) sidecarConfig(tls TLS) map[string]any {
 		maps.Copy(server, map[string]any{"server-cert": b.certFile(), "server-key": b.keyFile(), "client-ca": b.caFile(),
 			"ca": b.caFile(), "client-cert": b.certFile(), "client-key": b.keyFile()})
 	}
+	wrapper := map[string]any{"address": m.Address, "port": wrapperPort}
+	if tls.Client && tls.Backup {
+		wrapper["ca"] = m.id.client.caFile()
+	}
 	c := map[string]any{
 		"etcdConnectionConfig": etcd,
 		"serverConfig":         server,
-		"etcdWrapperConfig":    map[string]any{"address": m.Address, "port": wrapperPort},
+		"etcdWrapperConfig":    wrapper,
 		"snapshotterConfig": map[string]any{"schedule": "0 */24 * * *", "deltaSnapshotPeriod": "1s", "deltaSnapshotMemoryLimit": 10 << 20,
 			"garbageCollectionPeriod": "12h", "garbageCollectionPolicy": "Exponential"},
 		"restorationConfig":        map[string]any{"tempSnapshotsDir": filepath.Join(m.dir, "tmp")},
@@ -154,9 +158,11 @@ func (m *Member) wrapperCommand() process.Command {
 		fmt.Sprintf("--backup-restore-host-port=%s:%d", m.Address, sidecarPort), "--backup-restore-token-path=" + m.cluster.tokenFile,
 		"--exit-code-path=" + m.exitCodeFile(),
 	}
+	if c := m.id.client; tls.Client {
+		args = append(args, "--etcd-wrapper-cert-path="+c.certFile(), "--etcd-wrapper-key-path="+c.keyFile())
+	}
 	if b := m.id.backup; tls.Backup {
-		args = append(args, "--etcd-wrapper-cert-path="+b.certFile(), "--etcd-wrapper-key-path="+b.keyFile(), "--etcd-wrapper-client-ca-path="+b.caFile(),
-			"--backup-restore-tls-enabled", "--backup-restore-ca-cert-bundle-path="+b.caFile(),
+		args = append(args, "--backup-restore-tls-enabled", "--backup-restore-ca-cert-bundle-path="+b.caFile(),
 			"--backup-restore-client-cert-path="+b.certFile(), "--backup-restore-client-key-path="+b.keyFile())
 	}
 	return m.room.command(process.Command{Name: m.Name + "'s etcd", Path: m.cluster.opts.Programs.Wrapper, Args: args,

@@ -101,6 +101,7 @@ type Server struct {
 type Wrapper struct {
 	Address string `json:"address"` // empty: the host of Etcd.Endpoints
 	Port    int    `json:"port"`
+	CAFile  string `json:"ca"` // authorities of its certificate, which is that of etcd's clients; empty: those of other sidecars
 }
 
 // Snapshotter says when to back up and what to keep.

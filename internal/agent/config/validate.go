@@ -79,6 +79,9 @@ func (c Config) checkServer() error {
 	if c.Wrapper.Port < 1 || c.Wrapper.Port > 65535 {
 		return fmt.Errorf("etcdWrapperConfig.port %d is not a port", c.Wrapper.Port)
 	}
+	if err := readable("etcdWrapperConfig", file{"ca", "", c.Wrapper.CAFile}); err != nil {
+		return err
+	}
 	return readable("serverConfig", file{"server-cert", "server-cert", s.CertFile}, file{"server-key", "server-key", s.KeyFile}, file{"client-ca", "client-ca", s.ClientCAFile},
 		file{"token-file", "token-file", s.TokenFile}, file{"ca", "", s.CAFile}, file{"client-cert", "", s.ClientCertFile}, file{"client-key", "", s.ClientKeyFile})
 }

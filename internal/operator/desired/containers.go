@@ -43,11 +43,10 @@ func etcdContainer(in Input) corev1.Container {
 		}
 	}
 	probes := corev1.URISchemeHTTP
-	if t := e.Spec.Etcd.ClientUrlTLS; t != nil {
+	if e.Spec.Etcd.ClientUrlTLS != nil {
 		probes = corev1.URISchemeHTTPS
-		args = append(args,
-			"--etcd-wrapper-cert-path="+clientServerTLS+"/tls.crt", "--etcd-wrapper-key-path="+clientServerTLS+"/tls.key",
-			"--etcd-wrapper-client-ca-path="+clientCA+"/"+value(t.TLSCASecretRef.DataKey, caKey))
+		// Only the sidecar's token lets anybody stop etcd: a certificate for etcd does not.
+		args = append(args, "--etcd-wrapper-cert-path="+clientServerTLS+"/tls.crt", "--etcd-wrapper-key-path="+clientServerTLS+"/tls.key")
 	}
 	live := httpGet("/livez", wrapperPort(e), probes)
 	return corev1.Container{

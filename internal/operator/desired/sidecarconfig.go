@@ -16,7 +16,7 @@ func sidecarConfig(in Input) map[string]any {
 		"useEtcdWrapper":       true,
 		"serverConfig":         serverConfig(e),
 		"etcdConnectionConfig": connectionConfig(e),
-		"etcdWrapperConfig":    map[string]any{"port": wrapperPort(e)},
+		"etcdWrapperConfig":    wrapperConfig(e),
 		"restorationConfig":    restorationConfig(in),
 		"healthConfig": map[string]any{
 			"memberLeaseRenewalEnabled": true,
@@ -64,6 +64,16 @@ func existing(b *druidv1alpha1.BootstrapWithExistingCluster) map[string]any {
 		members = append(members, map[string]any{"name": m.Name, "peerUrls": m.PeerURLs})
 	}
 	return map[string]any{"members": members, "endpoints": b.ClientEndpoints}
+}
+
+// wrapperConfig is how the wrapper is reached. It has the certificate of etcd's clients, whose authority may be another than that of
+// the sidecars.
+func wrapperConfig(e *druidv1alpha1.Etcd) map[string]any {
+	wrapper := map[string]any{"port": wrapperPort(e)}
+	if t := e.Spec.Etcd.ClientUrlTLS; t != nil && e.Spec.Backup.TLS != nil {
+		wrapper["ca"] = clientCA + "/" + value(t.TLSCASecretRef.DataKey, caKey)
+	}
+	return wrapper
 }
 
 func serverConfig(e *druidv1alpha1.Etcd) map[string]any {
