@@ -3,6 +3,7 @@ package operator_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,16 +118,27 @@ func TestObjectsOfAnEtcdAreChangedByTheOperatorAlone(t *testing.T) {
 			if err := refusedWith(err, kind+" "+name+" belongs to Etcd main, "+why); err != nil {
 				t.Errorf("delete %s: %v", object, err)
 			}
-			if kind == "PersistentVolumeClaim" { // Kubernetes writes there, too
-				continue
+			targets := []string{kind}
+			if slices.Contains([]string{"StatefulSet", "Service", "PodDisruptionBudget", "PersistentVolumeClaim"}, kind) {
+				targets = append(targets, kind+"/status") // of which the API server takes labels and owners as well
 			}
-			for what, body := range map[string]string{
-				"annotate":           `{"metadata":{"annotations":{"mine":"1"}}}`,
-				"take all labels of": `{"metadata":{"labels":null}}`,
-				"take away":          `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"me","app.kubernetes.io/part-of":"mine"}}}`,
-			} {
-				if err := refusedWith(patch(t.Context(), s.Client, kind, name, body), why); err != nil {
-					t.Errorf("%s %s: %v", what, object, err)
+			for i, target := range targets {
+				for what, body := range map[string]string{
+					"annotate":               `{"metadata":{"annotations":{"mine":"1"}}}`,
+					"take all labels of":     `{"metadata":{"labels":null}}`,
+					"take away":              `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"me","app.kubernetes.io/part-of":"mine"}}}`,
+					"orphan to be collected": `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"gone"}]}}`,
+				} {
+					err := patch(t.Context(), s.Client, target, name, body)
+					if what == "annotate" && (i > 0 || kind == "PersistentVolumeClaim") { // Kubernetes writes there, too
+						if err != nil {
+							t.Errorf("%s %s (%s): %v", what, object, target, err)
+						}
+						continue
+					}
+					if err := refusedWith(err, why); err != nil {
+						t.Errorf("%s %s (%s): %v", what, object, target, err)
+					}
 				}
 			}
 		}

@@ -43,7 +43,7 @@ func Webhooks(operator string, to admissionregistrationv1.WebhookClientConfig) [
 		hook("components", admissionregistrationv1.ValidatingWebhook{
 			Rules: []admissionregistrationv1.RuleWithOperations{
 				on("", changed, "configmaps", "secrets", "serviceaccounts", "services"),
-				// Kubernetes itself updates claims, and they only grow.
+				// Kubernetes itself updates claims, and they only grow: below is asked whose they become.
 				on("", deleted, "persistentvolumeclaims"),
 				on("apps", changed, "statefulsets"),
 				on("coordination.k8s.io", changed, "leases"),
@@ -54,8 +54,18 @@ func Webhooks(operator string, to admissionregistrationv1.WebhookClientConfig) [
 			ObjectSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy}},
 			MatchConditions: append(byOthers(operator), noHeartbeat),
 		}),
+		// Whoever could take labels or owners away past the first of them could delete the object afterwards.
+		hook("belonging", admissionregistrationv1.ValidatingWebhook{
+			Rules: []admissionregistrationv1.RuleWithOperations{
+				on("", updated, "persistentvolumeclaims", "persistentvolumeclaims/status", "services/status"),
+				on("apps", updated, "statefulsets/status"),
+				on("policy", updated, "poddisruptionbudgets/status"),
+			},
+			ObjectSelector:  &metav1.LabelSelector{MatchLabels: map[string]string{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy}},
+			MatchConditions: append(byOthers(operator), becomesAnothers),
+		}),
 		hook("scale", admissionregistrationv1.ValidatingWebhook{
-			Rules:           []admissionregistrationv1.RuleWithOperations{on("apps", changed[:1], "statefulsets/scale")},
+			Rules:           []admissionregistrationv1.RuleWithOperations{on("apps", updated, "statefulsets/scale")},
 			MatchConditions: append(byOthers(operator), ofOurPods),
 		}),
 	}
@@ -63,6 +73,7 @@ func Webhooks(operator string, to admissionregistrationv1.WebhookClientConfig) [
 
 var (
 	changed = []admissionregistrationv1.OperationType{admissionregistrationv1.Update, admissionregistrationv1.Delete}
+	updated = changed[:1]
 	deleted = changed[1:]
 )
 
@@ -95,6 +106,16 @@ var noHeartbeat = admissionregistrationv1.MatchCondition{
 		` && has(object.metadata.labels) && object.metadata.labels == oldObject.metadata.labels` +
 		` && has(object.metadata.ownerReferences) == has(oldObject.metadata.ownerReferences)` +
 		` && (!has(object.metadata.ownerReferences) || object.metadata.ownerReferences == oldObject.metadata.ownerReferences))`,
+}
+
+// becomesAnothers: an update takes labels away or changes owners. Everything else that Kubernetes and people write there is not asked about.
+var becomesAnothers = admissionregistrationv1.MatchCondition{
+	Name: "becomes-anothers",
+	Expression: `["` + druidv1alpha1.LabelManagedBy + `", "` + druidv1alpha1.LabelPartOf + `"].exists(label,` +
+		` (has(object.metadata.labels) && label in object.metadata.labels ? object.metadata.labels[label] : "")` +
+		` != (has(oldObject.metadata.labels) && label in oldObject.metadata.labels ? oldObject.metadata.labels[label] : ""))` +
+		` || has(object.metadata.ownerReferences) != has(oldObject.metadata.ownerReferences)` +
+		` || has(object.metadata.ownerReferences) && object.metadata.ownerReferences != oldObject.metadata.ownerReferences`,
 }
 
 var ofOurPods = admissionregistrationv1.MatchCondition{
