@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -462,19 +463,23 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 
 	t.Run("a foreign object of the same name is not touched, and named", func(t *testing.T) {
 		s.namespace(t, "foreign")
-		for _, c := range []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "taken-config"}, Data: map[string]string{"mine": "1"}}} {
-			if _, err := s.Client.CoreV1().ConfigMaps("foreign").Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+		for name, labels := range map[string]map[string]string{
+			"taken": nil,
+			"shop":  {"app.kubernetes.io/part-of": "shop", "app.kubernetes.io/managed-by": "Helm"}, // as an application of the Etcd's name has them
+		} {
+			mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name + "-config", Labels: labels}, Data: map[string]string{"mine": "1"}}
+			if _, err := s.Client.CoreV1().ConfigMaps("foreign").Create(t.Context(), mine, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
+			s.apply(t, etcdYAML("foreign", name, 1))
+			p.await(t, s.fails("foreign", name, "ERR_SYNC_CONFIGMAP", "belongs to somebody else"))
+			c, err := s.Client.CoreV1().ConfigMaps("foreign").Get(t.Context(), mine.Name, metav1.GetOptions{})
+			if err != nil || len(c.Data) != 1 || !maps.Equal(c.Labels, labels) || len(c.OwnerReferences) != 0 {
+				t.Errorf("it is %v now (%v)", c, err)
+			}
+			s.delete(t, "ConfigMap", "foreign", mine.Name)
+			p.await(t, s.operation("foreign", name, "Create Succeeded"))
 		}
-		s.apply(t, etcdYAML("foreign", "taken", 1))
-		p.await(t, s.fails("foreign", "taken", "ERR_SYNC_CONFIGMAP", "belongs to somebody else"))
-		c, err := s.Client.CoreV1().ConfigMaps("foreign").Get(t.Context(), "taken-config", metav1.GetOptions{})
-		if err != nil || len(c.Data) != 1 || len(c.Labels) != 0 || len(c.OwnerReferences) != 0 {
-			t.Errorf("it is %v now (%v)", c, err)
-		}
-		s.delete(t, "ConfigMap", "foreign", "taken-config")
-		p.await(t, s.operation("foreign", "taken", "Create Succeeded"))
 	})
 
 	t.Run("a quota that refuses an object is told, and gone it goes on", func(t *testing.T) {

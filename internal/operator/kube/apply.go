@@ -359,15 +359,22 @@ func own(want, have client.Object) error {
 		return nil
 	case theirs != nil && theirs.UID != mine.UID:
 		return fmt.Errorf("%w: %s %s controls it; rename or delete one of the two", ErrForeign, theirs.Kind, theirs.Name)
-	case theirs == nil && have.GetLabels()[partOf] != want.GetLabels()[partOf]:
-		return fmt.Errorf("%w: nobody controls it, and its label %s is %q; delete it, or give it that of %s, if it may be overwritten",
-			ErrForeign, partOf, have.GetLabels()[partOf], mine.Name)
+	case theirs == nil:
+		for _, label := range []string{partOf, managedBy} {
+			if is, wanted := have.GetLabels()[label], want.GetLabels()[label]; is != wanted {
+				return fmt.Errorf("%w: nobody controls it, and its label %s is %q, not %q; delete it, or give it the labels of %s, if it may be overwritten",
+					ErrForeign, label, is, wanted, mine.Name)
+			}
+		}
 	}
 	return nil
 }
 
-// partOf is the label with the name of the owner.
-const partOf = "app.kubernetes.io/part-of"
+// The labels with the name of the owner, and of who makes its objects. The first alone may be anybody's.
+const (
+	partOf    = "app.kubernetes.io/part-of"
+	managedBy = "app.kubernetes.io/managed-by"
+)
 
 // absent tells whether an object is nil, or was never read.
 func absent(o client.Object) bool { return o == nil || o.GetResourceVersion() == "" }

@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/kube"
+)
+
+// strayWithin is how long the cache has to know of the claims of a pod.
+const strayWithin = 30 * time.Second
+
+// strayClaims finds the claims of pods that the cache does not know, as somebody took their labels off, and gives them the labels back:
+// whether a claim is being deleted, and with it the last copy of the data, must be known before a pod goes.
+func (r *Reconciler) strayClaims(ctx context.Context, o *Observed) error {
+	if o.foreign() {
+		return nil
+	}
+	for _, p := range o.Pods {
+		if r.now().Sub(p.CreationTimestamp.Time) < strayWithin {
+			continue
+		}
+		for _, v := range p.Spec.Volumes {
+			if v.PersistentVolumeClaim == nil {
+				continue
+			}
+			name := v.PersistentVolumeClaim.ClaimName
+			_, ours := o.claimOrdinal(name)
+			if !ours || slices.ContainsFunc(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
+				continue
+			}
+			if err := r.strayClaim(ctx, o, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) strayClaim(ctx context.Context, o *Observed, name string) error {
+	e := o.Etcd
+	var found corev1.PersistentVolumeClaimList
+	if err := r.live.List(ctx, &found, client.InNamespace(e.Namespace), client.MatchingFields{"metadata.name": name}); err != nil {
+		return fmt.Errorf("read the volume claim %s, which its pod uses: %w", name, err)
+	}
+	for i := range found.Items {
+		c := &found.Items[i]
+		o.Claims = append(o.Claims, c)
+		if c.Labels[druidv1alpha1.LabelManagedBy] == druidv1alpha1.ManagedBy && c.Labels[druidv1alpha1.LabelPartOf] == druidv1alpha1.LabelValue(e.Name) {
+			continue // the cache hears of it later
+		}
+		head := &corev1.PersistentVolumeClaim{ObjectMeta: c.ObjectMeta}
+		head.Labels = map[string]string{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: druidv1alpha1.LabelValue(e.Name)}
+		patch, err := labelPatch(head)
+		if err == nil {
+			err = r.client.Patch(ctx, head, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(kube.FieldManager))
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("give the volume claim %s its labels back: %w", name, err)
+		}
+		r.event(e, ChangeUndone, fmt.Sprintf("PersistentVolumeClaim %s: somebody took its labels off", name))
+	}
+	return nil
+}
