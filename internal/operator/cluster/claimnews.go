@@ -35,7 +35,7 @@ func (n claimNews) stale(now time.Time) bool {
 
 // claimEvents reads what is told of volume claims that are in trouble, and of a StatefulSet that makes
 // fewer pods than it should: a quota may refuse them.
-func (r *Reconciler) claimEvents(ctx context.Context, o *Observed) error {
+func (r *Reconciler) claimEvents(ctx context.Context, o *Observed) {
 	now, uid := r.now(), o.Etcd.UID
 	troubled := append(troubledClaims(o.Claims, now), podless(o, now)...)
 	r.mu.Lock()
@@ -45,15 +45,16 @@ func (r *Reconciler) claimEvents(ctx context.Context, o *Observed) error {
 	}
 	r.mu.Unlock()
 	if len(troubled) == 0 {
-		return nil
+		return
 	}
 	if !known {
 		news.since = now
 	}
 	if news.stale(now) {
 		events, err := r.eventsOf(ctx, o.Etcd.Namespace, troubled)
-		if err != nil {
-			return err
+		if err != nil { // they only make a message better, and those who have them in trouble need the rest
+			r.log(ctx).Info("what is told of the volume claims and pods cannot be read", "error", err)
+			events = news.events
 		}
 		news.asked, news.events = now, events
 		r.mu.Lock()
@@ -67,7 +68,6 @@ func (r *Reconciler) claimEvents(ctx context.Context, o *Observed) error {
 			o.ClaimEvents = append(o.ClaimEvents, e)
 		}
 	}
-	return nil
 }
 
 const kindStatefulSet = "StatefulSet"

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -15,11 +17,14 @@ import (
 type warnings struct {
 	client.Reader
 	asked int
+	away  bool
 	about string // the kind of the object
 }
 
 func (w *warnings) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	w.asked++
+	if w.asked++; w.away {
+		return errors.New("events are kept elsewhere, which is away")
+	}
 	list.(*corev1.EventList).Items = []corev1.Event{{Message: "no room", InvolvedObject: corev1.ObjectReference{Kind: w.about}}}
 	return nil
 }
@@ -32,9 +37,7 @@ func TestEventsOfClaimsAreAskedForMoreAndMoreRarely(t *testing.T) {
 		t.Helper()
 		o := empty(newEtcd(1))
 		o.Claims = claims
-		if err := r.claimEvents(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		r.claimEvents(t.Context(), o)
 		return len(o.ClaimEvents)
 	}
 	var times []time.Duration
@@ -87,11 +90,28 @@ func TestWhyAStatefulSetMakesNoPodIsAskedFor(t *testing.T) {
 				o.Claims[i].Status.Capacity = o.Claims[i].Spec.Resources.Requests
 			}
 		}, c.change)
-		if err := r.claimEvents(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		r.claimEvents(t.Context(), o)
 		if len(o.SetEvents) != c.want || len(o.ClaimEvents) != 0 || live.asked != c.want {
 			t.Errorf("%s: events %v and %v after %d questions, want %d", phrase, o.SetEvents, o.ClaimEvents, live.asked, c.want)
 		}
+	}
+}
+
+// Events only make a message better: who is in trouble needs the rest of a look.
+func TestALookGoesOnWithoutEvents(t *testing.T) {
+	now, live := testNow, &warnings{}
+	r := &Reconciler{now: func() time.Time { return now }, live: live, claims: map[types.UID]claimNews{}, logger: slog.New(slog.DiscardHandler)}
+	pending := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-0", CreationTimestamp: ago(time.Hour)}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
+	for i, c := range []struct {
+		away        bool
+		told, asked int
+	}{{true, 0, 1}, {false, 1, 2}, {true, 1, 3}} {
+		o := empty(newEtcd(1))
+		o.Claims, live.away = []*corev1.PersistentVolumeClaim{pending}, c.away
+		r.claimEvents(t.Context(), o)
+		if len(o.ClaimEvents) != c.told || live.asked != c.asked {
+			t.Errorf("look %d: %d events after %d questions, want %d and %d", i, len(o.ClaimEvents), live.asked, c.told, c.asked)
+		}
+		now = now.Add(10 * time.Minute)
 	}
 }

@@ -105,8 +105,10 @@ type Plan struct {
 	Configuration string
 	// Snapshot must be in the bucket before a step of Size or Pod; nil: none, or it is there.
 	Snapshot *Snapshot
-	Pod      rollout.Step // the zero value: every pod has the newest template
-	Volumes  volumes.Action
+	// NoUpgrade: no pod is to get another image of etcd, so a snapshot that was proven for that counts no more.
+	NoUpgrade bool
+	Pod       rollout.Step // the zero value: every pod has the newest template
+	Volumes   volumes.Action
 
 	// Refused is what the specification wants and is not done, with the remedy.
 	Refused []string
@@ -262,7 +264,7 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 	if before = beforeUpgrade(o, p.safe); size.want == 0 {
 		before = nil
 	}
-	if before != nil {
+	if p.NoUpgrade = before == nil; before != nil {
 		hold = cmp.Or(hold, o.Snapshots[before.For].hold("the snapshot before the change of etcd's image"))
 	}
 	if p.Pod = podStep(o, hold, p.safe, now); p.Pod.Kind == rollout.Wait {

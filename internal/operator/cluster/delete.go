@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,9 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 	op := druidv1alpha1.LastOperation{
 		Type: druidv1alpha1.LastOperationDelete, State: druidv1alpha1.LastOperationProcessing, Description: "the objects of the Etcd are deleted; its volumes and backups stay",
 		RunID: string(controller.ReconcileIDFromContext(ctx)), LastUpdateTime: metav1.NewTime(r.now()),
+	}
+	if stuck := r.stuck(o); len(stuck) > 0 {
+		op.Description += "; what does not end: " + strings.Join(stuck, "; ")
 	}
 	if len(failures) > 0 {
 		op.State, op.Description = druidv1alpha1.LastOperationError, s.LastErrors[0].Description
@@ -76,6 +80,26 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 	delete(r.quiet, e.UID)
 	delete(r.begins, e.UID)
 	return reconcile.Result{}, nil
+}
+
+// stuck is what is being deleted for longer than it was given, and what to do about it.
+func (r *Reconciler) stuck(o *Observed) (all []string) {
+	long := func(object client.Object) bool {
+		at := object.GetDeletionTimestamp()
+		return at != nil && r.now().Sub(at.Time) > stuckAfter
+	}
+	for key, object := range o.Live {
+		if belongs(object, o.Etcd) && long(object) && len(object.GetFinalizers()) > 0 {
+			all = append(all, fmt.Sprintf("%s, which waits for whoever takes the finalizers %s off", key, strings.Join(object.GetFinalizers(), ", ")))
+		}
+	}
+	for _, p := range o.Pods {
+		if long(p) {
+			all = append(all, fmt.Sprintf("pod %s; if its node is lost for good, remove the node, or delete the pod by force", p.Name))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // deletionPoll is how often is looked for what is left, besides whenever something goes.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -77,5 +78,49 @@ func TestPodsOfAStatefulSetAreLeftToItWhenAnEtcdIsDeleted(t *testing.T) {
 	}
 	if now, err := reread(t, c, e); err != nil || !slices.Contains(now.Finalizers, druidv1alpha1.Finalizer) {
 		t.Errorf("the Etcd went before its pods: %v", err)
+	}
+}
+
+// What somebody has to do is told, and only what does not end by itself.
+func TestADeletionThatHangsSaysWhatItWaitsFor(t *testing.T) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "main", UID: "set"}}
+	for phrase, c := range map[string]struct {
+		age  time.Duration
+		want string
+	}{
+		"a pod on a node that is lost": {time.Minute, "what does not end: ConfigMap main-config, which waits for whoever takes the finalizers somebody.example/waits off; " +
+			"pod main-0; if its node is lost for good, remove the node, or delete the pod by force"},
+		"one that is ending": {stuckAfter, ""},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			e, objects := beingDeleted(metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet")))
+			held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Name: "main-config", Namespace: e.Namespace, Labels: e.Labels, Finalizers: []string{"somebody.example/waits"},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(e, druidv1alpha1.GroupVersion().WithKind(druidv1alpha1.KindEtcd))},
+			}}
+			for _, o := range []client.Object{objects[1], held} { // the first pod
+				o.SetDeletionTimestamp(ptr(ago(c.age)))
+				o.SetFinalizers([]string{"somebody.example/waits"})
+			}
+			r, cl := newReconciler(t, append(objects, held)...)
+			seen, err := reread(t, cl, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.delete(context.Background(), seen); err != nil {
+				t.Fatal(err)
+			}
+			now, err := reread(t, cl, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "the objects of the Etcd are deleted; its volumes and backups stay"
+			if c.want != "" {
+				want += "; " + c.want
+			}
+			if got := now.Status.LastOperation.Description; got != want {
+				t.Errorf("it says %q, want %q", got, want)
+			}
+		})
 	}
 }

@@ -61,6 +61,9 @@ type Observed struct {
 	Sidecars map[int]agentapi.Member
 	Unasked  string // why none could be asked; empty: they could
 
+	// CollectionTaken: somebody else's task has the name of the one that collects.
+	CollectionTaken bool
+
 	// Quiet is an earlier look that found the same, and after which nothing had to be done; nil: there
 	// is none.
 	Quiet *Quiet
@@ -100,6 +103,7 @@ func (r *Reconciler) observe(e *druidv1alpha1.Etcd) (*Observed, error) {
 	for _, name := range []string{e.HibernationTaskName(), e.CollectionTaskName()} {
 		if t, there := o.Live[Key{druidv1alpha1.KindEtcdOperatorTask, name}]; there && !metav1.IsControlledBy(t, e) {
 			delete(o.Live, Key{druidv1alpha1.KindEtcdOperatorTask, name}) // somebody else's of that name is none
+			o.CollectionTaken = o.CollectionTaken || name == e.CollectionTaskName()
 		}
 	}
 	if t, ok := o.Live[Key{druidv1alpha1.KindEtcdOperatorTask, e.HibernationTaskName()}].(*druidv1alpha1.EtcdOperatorTask); ok {

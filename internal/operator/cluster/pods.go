@@ -127,7 +127,7 @@ func podOf(o *Observed, p *corev1.Pod, now time.Time) rollout.Pod {
 		pod.Busy = busy(m)
 	}
 	if !pod.Ready {
-		pod.UnreadySince = unreadySince(p)
+		pod.UnreadySince, pod.SidecarFails = unreadySince(p), sidecarFails(p)
 	}
 	pod.Stuck = pod.Terminating && now.Sub(p.DeletionTimestamp.Time) > stuckAfter
 	return pod
@@ -182,8 +182,8 @@ func membersHealth(o *Observed) (voters int, wrong string) {
 			all = append(all, fmt.Sprintf("the sidecar of %s does not answer", l.Name))
 		case !participates(m):
 			all = append(all, fmt.Sprintf("%s takes no part", l.Name))
-		case len(m.Etcd.Alarms) > 0:
-			all = append(all, fmt.Sprintf("%s raised %s", l.Name, strings.Join(m.Etcd.Alarms, " and ")))
+		case slices.Contains(m.Etcd.Alarms, alarmCorrupt): // of a lack of space the newest template may be the remedy
+			all = append(all, fmt.Sprintf("%s raised %s", l.Name, alarmCorrupt))
 		}
 		voters++
 	}

@@ -111,8 +111,8 @@ func TestAPodWhoseSidecarNeverRanIsReplaced(t *testing.T) {
 		want string
 	}{
 		"it never ran":                           {[]func(*Observed){waits(), failing}, "Delete main-1"},
-		"it ran before":                          {[]func(*Observed){waits(ran), failing}, "Wait "},
-		"it ended before":                        {[]func(*Observed){waits(ended), failing}, "Wait "},
+		"it ran before":                          {[]func(*Observed){waits(ran), failing}, "Delete main-1"},
+		"it ended before":                        {[]func(*Observed){waits(ended), failing}, "Delete main-1"},
 		"it ran before, and the others are well": {[]func(*Observed){waits(ran)}, "Delete main-1"},
 	} {
 		if p := mustDecide(t, running(t, 3, c.seen...), testSettings); string(p.Pod.Kind)+" "+p.Pod.Pod != c.want {
@@ -127,5 +127,48 @@ func TestOutdatedPodsAreNamedOnce(t *testing.T) {
 	c := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionAllMembersUpdated)
 	if c == nil || strings.Count(c.Message, "former template") != 1 || !strings.Contains(c.Message, "main-1 does not end") {
 		t.Errorf("%+v", c)
+	}
+}
+
+// The alarm about space stays until etcd has the quota of the newest template, so it must not keep the template from the pods.
+func TestAMemberWithoutSpaceGetsTheNewTemplate(t *testing.T) {
+	for alarm, want := range map[string]rollout.StepKind{"NOSPACE": rollout.Delete, alarmCorrupt: rollout.Wait} {
+		raised := func(o *Observed) {
+			for i, m := range o.Sidecars {
+				etcd := *m.Etcd
+				etcd.Alarms, m.Etcd = []string{alarm}, &etcd
+				o.Sidecars[i] = m
+			}
+		}
+		if p := mustDecide(t, running(t, 3, former(0), former(1), former(2), raised), testSettings); p.Pod.Kind != want {
+			t.Errorf("%s: %s, want %s: %s", alarm, p.Pod.Kind, want, p.Pod.Reason)
+		}
+	}
+}
+
+func TestAMemberIsIdleSinceItsEtcdStopped(t *testing.T) {
+	unready, stopped := ago(10*time.Minute), ago(time.Second)
+	ended := &corev1.ContainerStateTerminated{FinishedAt: stopped}
+	for phrase, c := range map[string]struct {
+		etcd corev1.ContainerStatus
+		want time.Time
+	}{
+		"it ended a moment ago":          {corev1.ContainerStatus{State: corev1.ContainerState{Terminated: ended}}, stopped.Time},
+		"it is about to start again":     {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}, LastTerminationState: corev1.ContainerState{Terminated: ended}}, stopped.Time},
+		"it always ends":                 {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: corev1.ContainerState{Terminated: ended}}, unready.Time},
+		"it never ran":                   {corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}, unready.Time},
+		"it ended before it was unready": {corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: ago(time.Hour)}}}, unready.Time},
+	} {
+		o := running(t, 1, func(o *Observed) {
+			p := o.Pods[0]
+			for i := range p.Status.Conditions {
+				p.Status.Conditions[i].Status, p.Status.Conditions[i].LastTransitionTime = corev1.ConditionFalse, unready
+			}
+			c.etcd.Name = desired.ContainerEtcd
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{c.etcd}
+		})
+		if got := o.idleSince(0); !got.Equal(c.want) {
+			t.Errorf("%s: idle since %s, want %s", phrase, got, c.want)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	o, err := r.look(ctx, e)
 	if err != nil {
 		r.metrics.Failure(string(codeObserve))
-		return reconcile.Result{}, err
+		return reconcile.Result{}, errors.Join(err, r.blind(ctx, e, err))
 	}
 	clock.Ended(metrics.Observe)
 	now := r.now()
@@ -87,6 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	p, err := Decide(o, r.settings, now)
 	clock.Ended(metrics.Decide)
+	if p.NoUpgrade {
+		r.snapshots.dropUpgrades(e)
+	}
 	var out outcome
 	switch {
 	case err != nil:
@@ -98,7 +101,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if err := r.writeDown(ctx, e, p.Hibernation); err != nil {
 			return reconcile.Result{}, err
 		}
-		out = r.apply(ctx, o, p)
+		if out = r.apply(ctx, o, p); o.CollectionTaken && collects(e) {
+			out.fail(codeOf("SYNC", collectionTask(e)), fmt.Errorf("somebody made another EtcdOperatorTask of the name %s, which is the operator's, so nobody deletes backups: delete it", e.CollectionTaskName()))
+		}
 	}
 	clock.Ended(metrics.Apply)
 	r.remember(o, p, out)
@@ -117,6 +122,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	clock.Ended(metrics.Report)
 	return r.next(o, p, out)
+}
+
+// blind writes that nothing is decided, as something cannot be read.
+func (r *Reconciler) blind(ctx context.Context, e *druidv1alpha1.Etcd, err error) error {
+	if ctx.Err() != nil {
+		return nil // the operator ends
+	}
+	s := *e.Status.DeepCopy()
+	s.LastErrors = lastErrors(s.LastErrors, []failure{{codeObserve, err}}, r.now())
+	return r.write(ctx, e, s)
 }
 
 // count measures what a look came to.
@@ -191,9 +206,10 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 	if o.ClusterUID, err = r.cluster.UID(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.claimEvents(ctx, o); err != nil {
+	if err := r.strayClaims(ctx, o); err != nil {
 		return nil, err
 	}
+	r.claimEvents(ctx, o)
 	mode, _, _ := modeOf(o, r.settings)
 	if mode == ModeWatch {
 		return o, nil

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/kube"
@@ -37,7 +38,8 @@ func newReconciler(t testing.TB, objects ...client.Object) (*Reconciler, client.
 			t.Fatal(err)
 		}
 	}
-	b := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(&druidv1alpha1.Etcd{}).WithObjects(objects...)
+	b := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(&druidv1alpha1.Etcd{}).WithObjects(objects...).
+		WithIndex(&corev1.PersistentVolumeClaim{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }) // as the API server has it
 	c, log, now := b.Build(), slog.New(slog.DiscardHandler), func() time.Time { return testNow }
 	r := &Reconciler{
 		settings: testSettings, syncPeriod: 15 * time.Second, now: now,
@@ -129,5 +131,37 @@ func TestARequestForANewerSpecificationStaysWhenTheOlderOneIsDone(t *testing.T) 
 	}
 	if now, err = reread(t, c, e); err != nil || now.ReconcileRequested() != "" {
 		t.Errorf("annotations %v (%v), want the request to be gone with what it asked for", now.Annotations, err)
+	}
+}
+
+// Conditions tell by thresholds of time, whatever fails meanwhile.
+func TestAnEtcdOfWhichSomethingFailsIsLookedAtAsOftenAsOthers(t *testing.T) {
+	for period, want := range map[time.Duration]time.Duration{5 * time.Second: 15 * time.Second, time.Minute: time.Minute} {
+		again := (&Reconciler{syncPeriod: period}).again()
+		var last time.Duration
+		for range 100 {
+			last = again.When(reconcile.Request{})
+		}
+		if last != want {
+			t.Errorf("with a period of %s the hundredth attempt comes after %s, want %s", period, last, want)
+		}
+	}
+}
+
+// What cannot be read is told, as nothing is decided then.
+func TestALookThatCannotReadSaysSo(t *testing.T) {
+	e := newEtcd(3, func(e *druidv1alpha1.Etcd) { e.Finalizers = []string{druidv1alpha1.Finalizer} })
+	r, c := newReconciler(t, e) // without the namespace by whose uid a cluster is known
+	for range 2 {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}); err == nil {
+			t.Fatal("nothing failed")
+		}
+	}
+	now, err := reread(t, c, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(now.Status.LastErrors) != 1 || now.Status.LastErrors[0].Code != codeObserve || !strings.Contains(now.Status.LastErrors[0].Description, "kube-system") {
+		t.Errorf("the last errors are %+v, want one of %s about kube-system", now.Status.LastErrors, codeObserve)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -73,7 +74,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 	}
 	b := builder.ControllerManagedBy(mgr).Named("etcd").
 		For(&druidv1alpha1.Etcd{}, builder.WithPredicates(etcdChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: c.ConcurrentSyncs})
+		WithOptions(controller.Options{MaxConcurrentReconciles: c.ConcurrentSyncs, RateLimiter: r.again()})
 	owner := together(handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &druidv1alpha1.Etcd{}, handler.OnlyControllerOwner()))
 	label := together(handler.EnqueueRequestsFromMapFunc(etcdOf))
 	for _, o := range []client.Object{
@@ -90,6 +91,17 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		WatchesRawSource(source.Channel(snapshots.told, &handler.EnqueueRequestForObject{}))
 	return b.Complete(r)
 }
+
+// again is when an Etcd is looked at once more of which something failed: what conditions tell depends on the time as well, so not
+// much later than any other.
+func (r *Reconciler) again() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](failedSoon, max(failedAtMost, r.syncPeriod))
+}
+
+const (
+	failedSoon   = 5 * time.Millisecond
+	failedAtMost = 15 * time.Second
+)
 
 // etcdOf is the Etcd that an object is labelled with.
 func etcdOf(_ context.Context, o client.Object) []reconcile.Request {

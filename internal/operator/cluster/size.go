@@ -311,7 +311,13 @@ func (o *Observed) idleSince(ordinal int) time.Time {
 		return time.Time{}
 	}
 	since := unreadySince(p)
-	if !etcdRuns(p) || sidecarNeverRan(p) {
+	switch {
+	case sidecarNeverRan(p):
+		return since
+	case !etcdRuns(p):
+		if stopped := etcdStopped(p); stopped.After(since) {
+			return stopped
+		}
 		return since
 	}
 	if m, answered := o.Sidecars[ordinal]; answered && !participates(m) {
@@ -327,10 +333,33 @@ func etcdRuns(p *corev1.Pod) bool {
 	})
 }
 
+// etcdStopped is when the container of etcd ended last, as the kubelet says, which starts it again at once; zero: that is not known, or
+// it waits longer each time because it always ends.
+func etcdStopped(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name != desired.ContainerEtcd || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" {
+			continue
+		}
+		for _, ended := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if ended != nil {
+				return ended.FinishedAt.Time
+			}
+		}
+	}
+	return time.Time{}
+}
+
 // sidecarNeverRan: the kubelet says of the container that it was never started in this pod.
 func sidecarNeverRan(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == desired.ContainerSidecar && c.State.Waiting != nil && c.LastTerminationState.Terminated == nil && c.RestartCount == 0
+	})
+}
+
+// sidecarFails: the kubelet says of the container that it ended at least once, and does not run.
+func sidecarFails(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == desired.ContainerSidecar && c.State.Running == nil && (c.RestartCount > 0 || c.LastTerminationState.Terminated != nil)
 	})
 }
 

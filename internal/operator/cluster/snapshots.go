@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -378,6 +379,13 @@ func verify(ctx context.Context, c *agentapi.Client) (agentapi.Operation, error)
 		op = all[i]
 	}
 	return op, nil
+}
+
+// dropUpgrades forgets the snapshots of an Etcd that were taken before another image: the next one, also if it is the same, comes later.
+func (s *snapshots) dropUpgrades(e *druidv1alpha1.Etcd) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.states[e.UID], func(what string, state SnapshotState) bool { return what != finalFor(e) && !state.Running })
 }
 
 // drop forgets one snapshot of an Etcd: what comes now is another life of its members.

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +252,27 @@ func TestASnapshotThatWasDroppedLeavesNothing(t *testing.T) {
 		}
 		s.stop()
 		s.running.Wait()
+	}
+}
+
+// An image that was taken back and is wanted again later is another upgrade.
+func TestAProofForAnUpgradeEndsWithIt(t *testing.T) {
+	s := newSnapshots(slowDial(nil), func() time.Time { return testNow }, slog.New(slog.DiscardHandler), metrics.New())
+	e := newEtcd(3)
+	states := map[string]SnapshotState{"the change of etcd's image to x": {Done: true}, "the change of etcd's image to y": {Running: true}, finalFor(e): {Done: true}}
+	s.states[e.UID] = maps.Clone(states)
+	s.dropUpgrades(e)
+	delete(states, "the change of etcd's image to x")
+	if got := s.of(e); !reflect.DeepEqual(got, states) {
+		t.Errorf("left are %+v, want %+v", got, states)
+	}
+	upgrading := running(t, 3, former(0), func(o *Observed) {
+		o.Pods[0].Spec.Containers = slices.Clone(o.Pods[0].Spec.Containers) // the template has the same ones
+		for i := range o.Pods[0].Spec.Containers {
+			o.Pods[0].Spec.Containers[i].Image = "former"
+		}
+	})
+	if mustDecide(t, upgrading, testSettings).NoUpgrade || !mustDecide(t, running(t, 3), testSettings).NoUpgrade {
+		t.Error("whether a pod is to get another image is told wrong")
 	}
 }

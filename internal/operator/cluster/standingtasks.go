@@ -37,7 +37,7 @@ func collectionTask(e *druidv1alpha1.Etcd) *druidv1alpha1.EtcdOperatorTask {
 func (p *Plan) standingTasks(o *Observed) {
 	e := o.Etcd
 	p.standing(o, extensionTask(e), p.Sleep.Extend, o.lacksExtension(), "nothing is to be kept locked for a hibernation")
-	p.standing(o, collectionTask(e), collects(e), true, "the sidecars collect, or nobody does")
+	p.standing(o, collectionTask(e), collects(e), !o.CollectionTaken, "the sidecars collect, or nobody does")
 }
 
 // lacksExtension: the operator may make a task that prolongs locks. Where another one has its name the condition tells.

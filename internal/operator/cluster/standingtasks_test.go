@@ -35,6 +35,7 @@ func TestACollectorHasATaskOfItsOwn(t *testing.T) {
 		"the task is there":               {[]func(*Observed){collector, made}, ""},
 		"he is not named any more":        {[]func(*Observed){made}, "remove EtcdOperatorTask main-collection"},
 		"somebody made it himself":        {[]func(*Observed){theirs}, ""},
+		"one is named, his name is taken": {[]func(*Observed){collector, func(o *Observed) { o.CollectionTaken = true }}, ""},
 		"nothing is ever collected":       {[]func(*Observed){collector, never}, ""},
 		"nothing is collected any more":   {[]func(*Observed){collector, never, made}, "remove EtcdOperatorTask main-collection"},
 		"one is named, and it sleeps":     {[]func(*Observed){wants(0), recorded(2), gone, collector}, "make EtcdOperatorTask main-collection"},

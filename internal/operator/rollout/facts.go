@@ -21,6 +21,8 @@ type Pod struct {
 
 	UpToDate bool // it was made from the newest template
 	Ready    bool // as the kubelet says
+	// SidecarFails: its container ended at least once, and does not run.
+	SidecarFails bool
 	// UnreadySince is since when it is not, also before it ever was. Zero: it is, or that is not known.
 	UnreadySince time.Time
 	// Alive: its containers run and its sidecar answers, whether or not its etcd does.

@@ -111,9 +111,12 @@ func (f Facts) replaceParticipant(outdated []string) Step {
 	if s, ok := f.replaceUnready(); ok {
 		return s
 	}
+	if s, ok := f.replaceFailing(); ok {
+		return s
+	}
 	for _, p := range f.Pods {
 		if !p.Participating {
-			return wait("%s; whether %s takes part is not known", left, p.Name)
+			return wait("%s; whether %s takes part is not known; delete the pod by hand if that lasts", left, p.Name)
 		}
 		if !p.Ready {
 			return wait("%s; %s is not ready", left, p.Name)
@@ -135,7 +138,8 @@ func (f Facts) replaceParticipant(outdated []string) Step {
 }
 
 // replaceUnready is the step for an outdated pod that is not ready, such as one with a container that cannot run, if all others are
-// ready, take part and are a majority: they are just as many without it, whether or not its member takes part.
+// ready, take part and are a majority: they are just as many without it, whether or not its member takes part. Backups are waited for
+// unless it is its sidecar that fails, which may be the one that makes them.
 func (f Facts) replaceUnready() (Step, bool) {
 	well := func(p Pod) bool { return p.Ready && p.Participating }
 	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return !well(p) })
@@ -143,11 +147,28 @@ func (f Facts) replaceUnready() (Step, bool) {
 		return Step{}, false
 	}
 	p := f.Pods[i]
-	lasts := !p.UnreadySince.IsZero() && f.Now.Sub(p.UnreadySince) >= UnreadyGrace
-	if p.UpToDate || p.Ready || !lasts || p.Busy != "" || p.Terminating || f.Voters != int(f.Replicas) || !f.spares(p) || f.Hold != "" || !f.savedOrNoMatter() {
+	if p.UpToDate || p.Ready || !f.lasts(p) || p.Busy != "" || p.Terminating || f.Voters != int(f.Replicas) || !f.spares(p) || f.Hold != "" || !f.savedOrNoMatter() && !p.SidecarFails {
 		return Step{}, false
 	}
 	return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template and is not ready since %s; all others are ready and take part", p.Name, p.UnreadySince.UTC().Format(time.RFC3339))}, true
+}
+
+// lasts: the pod is not ready for long enough to be replaced for that.
+func (f Facts) lasts(p Pod) bool {
+	return !p.UnreadySince.IsZero() && f.Now.Sub(p.UnreadySince) >= UnreadyGrace
+}
+
+// replaceFailing is the step for the outdated pod of a single member whose sidecar fails. Nobody is sent to its etcd, as the pod is not
+// ready, and its volume stays.
+func (f Facts) replaceFailing() (Step, bool) {
+	if len(f.Pods) != 1 || f.Replicas != 1 {
+		return Step{}, false
+	}
+	p := f.Pods[0]
+	if p.UpToDate || p.Ready || !p.SidecarFails || !f.lasts(p) || p.Busy != "" || p.Terminating || p.ClaimGoing != "" || f.Hold != "" {
+		return Step{}, false
+	}
+	return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template, and its sidecar fails; the pod is not ready since %s", p.Name, p.UnreadySince.UTC().Format(time.RFC3339))}, true
 }
 
 // savedOrNoMatter: what was acknowledged is in the bucket, or backups are not waited for.

@@ -46,7 +46,10 @@ func both(a, b func(*Pod)) func(*Pod) { return func(p *Pod) { a(p); b(p) } }
 // claimGoes has its volume claim deleted, which the pod alone keeps.
 func claimGoes(p *Pod) { p.ClaimGoing = "main-" + p.Name }
 
-func ill(f *Facts) { f.MembersHealthy, f.MembersWhy = false, "main-0 has the alarm NOSPACE" }
+// failing has a sidecar that fails for two minutes.
+func failing(p *Pod) { both(silent, unready)(p); p.SidecarFails = true }
+
+func ill(f *Facts) { f.MembersHealthy, f.MembersWhy = false, "main-0 raised CORRUPT" }
 
 func stale(f *Facts) { f.BackupHealthy, f.BackupWhy = false, "the last full is 3 days old" }
 
@@ -74,7 +77,7 @@ func TestWhichPodIsReplaced(t *testing.T) {
 		"all but one stuck are up to date":                       {healthy(3, pod(0, both(silent, func(p *Pod) { p.Terminating, p.Stuck = true, true })), pod(1, updated), pod(2, updated)), Wait, "", "remove the node"},
 		"one does not exist":                                     {healthy(3, func(f *Facts) { f.Pods = f.Pods[:2] }), Wait, "", "2 of 3 pods exist"},
 		"one is superfluous":                                     {healthy(3, func(f *Facts) { f.Replicas = 1; f.Voters = 1 }), Wait, "", "main-1 is one pod more"},
-		"members are ill":                                        {healthy(3, ill), Wait, "", "NOSPACE"},
+		"members are ill":                                        {healthy(3, ill), Wait, "", "CORRUPT"},
 		"backups are ill":                                        {healthy(3, stale), Wait, "", "3 days old"},
 		"backups are ill, and the template mends them":           {healthy(3, stale, func(f *Facts) { f.MendsBackup = true }), Delete, "main-1", ""},
 		"there are no backups":                                   {healthy(3, stale, func(f *Facts) { f.NoStore = true }), Delete, "main-1", ""},
@@ -97,6 +100,14 @@ func TestWhichPodIsReplaced(t *testing.T) {
 		"one is not ready for long, and two vote":                {healthy(3, ill, pod(0, unready), func(f *Facts) { f.Voters = 2 }), Wait, "", "main-0 is not ready"},
 		"one is not ready for long, and works":                   {healthy(3, ill, pod(0, both(unready, func(p *Pod) { p.Busy = "restores" }))), Wait, "", "main-0 is not ready"},
 		"a single member is not ready for long":                  {healthy(1, ill, pod(0, both(silent, unready))), Wait, "", "whether main-0 takes part"},
+		"a leader's sidecar fails, and backups are ill":          {healthy(3, stale, pod(2, failing)), Delete, "main-2", "not ready since"},
+		"a sidecar fails, and something comes first":             {healthy(3, pod(2, failing), func(f *Facts) { f.Hold = "the snapshot" }), Wait, "", "delete the pod by hand"},
+		"a single member's sidecar fails":                        {healthy(1, ill, stale, pod(0, failing), func(f *Facts) { f.Voters = 0 }), Delete, "main-0", "its sidecar fails"},
+		"a single member's sidecar fails for a moment":           {healthy(1, pod(0, both(failing, func(p *Pod) { p.UnreadySince = testNow.Add(-59 * time.Second) }))), Wait, "", "whether main-0 takes part"},
+		"a single member's sidecar fails with the new template":  {healthy(1, pod(0, both(updated, failing))), Wait, "", "main-0 is not ready"},
+		"a single member's sidecar fails, and its claim goes":    {healthy(1, pod(0, both(failing, claimGoes))), Wait, "", "whether main-0 takes part"},
+		"a single member's sidecar fails, and a snapshot is due": {healthy(1, pod(0, failing), func(f *Facts) { f.Hold = "the snapshot" }), Wait, "", "delete the pod by hand"},
+		"the sidecars of two fail":                               {healthy(3, stale, pod(1, failing), pod(2, failing)), Wait, "", "delete the pod by hand"},
 		"one is not ready for a moment":                          {healthy(3, ill, pod(0, both(unready, func(p *Pod) { p.UnreadySince = testNow.Add(-59 * time.Second) }))), Wait, "", "main-0 is not ready"},
 		"an idle one goes first":                                 {healthy(3, pod(0, idle)), Delete, "main-0", "takes no part"},
 		"an idle one, though members are ill":                    {healthy(3, pod(0, idle), ill), Delete, "main-0", "takes no part"},
@@ -113,7 +124,7 @@ func TestWhichPodIsReplaced(t *testing.T) {
 		"a single member, and the backups are ill":               {healthy(1, stale), Wait, "", "there is no other member"},
 		"a single member without a store":                        {healthy(1, stale, func(f *Facts) { f.NoStore = true }), Delete, "main-0", "only member"},
 		"a single member that does not run, backups ill":         {healthy(1, stale, pod(0, dead)), Delete, "main-0", "takes no part"},
-		"a single member, ill":                                   {healthy(1, ill), Wait, "", "NOSPACE"},
+		"a single member, ill":                                   {healthy(1, ill), Wait, "", "CORRUPT"},
 		"the claim of a single member goes":                      {healthy(1, pod(0, claimGoes)), Wait, "", "main-main-0 is being deleted and goes with it, and no other member has the data: set spec.replicas to 3"},
 		"the claim of a single member goes that does not run":    {healthy(1, pod(0, both(dead, claimGoes))), Wait, "", "main-main-0 is being deleted and goes with it"},
 		"the claim of one of three goes":                         {healthy(3, pod(1, claimGoes)), Delete, "main-1", "does not lead"},
