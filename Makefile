@@ -129,7 +129,7 @@ E2E_KUBECONFIG = $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
 .PHONY: e2e
 e2e: $(if $(FOCUS)$(E2E_KUBECONFIG),,demo-data demo) build journey-servers ## whole journeys on real parts; FOCUS=rollout goes that one alone, FOCUS=? lists them (root)
 	$(call say,journeys of the operator)
-	cd test && $(GO) test -vet=off -count 1 -timeout 40m -v ./journeys -focus '$(FOCUS)' -kubeconfig '$(abspath $(E2E_KUBECONFIG))' -host '$(HOST)' -image '$(if $(E2E_KUBECONFIG),$(IMAGE))' -next-image '$(NEXT_IMAGE)'
+	cd test && $(GO) test -vet=off -count 1 -timeout 40m -parallel 2 -v ./journeys -focus '$(FOCUS)' -kubeconfig '$(abspath $(E2E_KUBECONFIG))' -host '$(HOST)' -image '$(if $(E2E_KUBECONFIG),$(IMAGE))' -next-image '$(NEXT_IMAGE)'
 
 .PHONY: bench
 bench: build servers ## measure speed and memory, write docs/performance.md and its plot

@@ -67,6 +67,15 @@ func Render(values map[string]any) (string, error) {
 
 // Install installs the chart and waits until the operator is ready, but not for longer than that.
 func Install(ctx context.Context, kubeconfig string, values map[string]any, atMost time.Duration, log *slog.Logger) error {
+	return install(ctx, kubeconfig, values, atMost, log, false)
+}
+
+// InstallOver does it with --take-ownership: what is there already, made by something else, becomes the release's.
+func InstallOver(ctx context.Context, kubeconfig string, values map[string]any, atMost time.Duration, log *slog.Logger) error {
+	return install(ctx, kubeconfig, values, atMost, log, true)
+}
+
+func install(ctx context.Context, kubeconfig string, values map[string]any, atMost time.Duration, log *slog.Logger, takeOwnership bool) error {
 	cfg, err := configuration(ctx, kubeconfig, log)
 	if err != nil {
 		return err
@@ -77,6 +86,7 @@ func Install(ctx context.Context, kubeconfig string, values map[string]any, atMo
 	}
 	install := action.NewInstall(cfg)
 	install.ReleaseName, install.Namespace, install.CreateNamespace = Release, Namespace, true
+	install.TakeOwnership = takeOwnership
 	install.Wait, install.Timeout = true, atMost
 	if _, err := install.RunWithContext(ctx, c, values); err != nil {
 		return fmt.Errorf("helm install: %w", err)

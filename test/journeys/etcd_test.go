@@ -372,8 +372,10 @@ func (p *shop) close(t *testing.T) {
 		t.Error(err)
 		return
 	}
+	p.mu.Lock()
 	p.granted = append(p.granted, role.Rules...)
 	p.members["system:serviceaccount:"+p.namespace+":"+name] = true
+	p.mu.Unlock()
 	if _, err := p.Kubectl(ctx, "--namespace="+p.namespace, "delete", "etcd", name, "--timeout="+patience.String()); err != nil {
 		t.Error(err)
 		return

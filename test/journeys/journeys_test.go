@@ -1,6 +1,6 @@
 // Package journeys_test goes whole journeys with the operator as it is shipped: installed by its Helm
 // chart on a Kubernetes with real nodes, with backups in a real store. Each journey makes an Etcd of its
-// own and checks what a stranger would read in its status. At the end, what was asked of the API
+// own, some at a time, and checks what a stranger would read in its status. At the end, what was asked of the API
 // server is compared with the rights that the chart gives.
 //
 // It is what `make e2e` runs; -focus names the journeys to go, all by default. -kubeconfig takes a
@@ -29,18 +29,21 @@ type journey struct {
 	name string
 	// machines: it does something to the machines or disks, so the cluster must be ours.
 	machines bool
+	// alone: what it does others would notice, so it goes when they have ended. They go some at a time (-parallel).
+	alone bool
 	// demonstrated: make demo shows it on a cluster of ours, and make e2e has it do that first. Here it goes by its name.
 	demonstrated bool
 	do           func(*testing.T, *site)
 }
 
-// all are the journeys in their order.
+// all are the journeys in the order in which they begin: one that takes long and waits for most of it, then those that others wait for
+// least.
 var all = []journey{
+	{name: "immutability", do: immutability},
 	{name: "protection", do: protection},
 	{name: "rollout", do: rollout},
 	{name: "scale", do: scale},
 	{name: "eviction", do: eviction},
-	{name: "node-loss", machines: true, demonstrated: true, do: nodeLoss},
 	{name: "restore", demonstrated: true, do: restore},
 	{name: "probes", machines: true, do: probes},
 	{name: "tls", do: switchTLS},
@@ -48,12 +51,13 @@ var all = []journey{
 	{name: "full-volume", machines: true, do: fullVolume},
 	{name: "readonly-volume", machines: true, do: readOnlyVolume},
 	{name: "copy", do: copyBackups},
+	{name: "recovery", do: recovery},
 	{name: "examples", do: examples},
-	{name: "immutability", do: immutability},
 	{name: "moving-in", do: moveIn},
 	{name: "taking-over", machines: true, do: takeOver},
-	{name: "upgrade", do: upgrade},
-	{name: "uninstall", do: uninstall}, // the last: what an operator watched is known when it ended
+	{name: "node-loss", machines: true, demonstrated: true, alone: true, do: nodeLoss},
+	{name: "upgrade", alone: true, do: upgrade},
+	{name: "uninstall", alone: true, do: uninstall}, // the last: what an operator watched is known when it ended
 }
 
 func TestJourneys(t *testing.T) {
@@ -62,27 +66,44 @@ func TestJourneys(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := begin(t)
-	for _, j := range chosen {
-		if j.demonstrated && s.ours && *focus == "" {
-			t.Logf("%s is what make demo shows; FOCUS=%s goes it here", j.name, j.name)
-			continue
-		}
-		t.Run(j.name, func(t *testing.T) {
-			if j.machines && !s.ours {
-				t.Skip("it takes the machines of the cluster, which are somebody else's")
+	t.Run("at-once", func(t *testing.T) {
+		for _, j := range chosen {
+			if !j.alone {
+				s.goes(t, j)
 			}
-			begun := time.Now()
-			t.Cleanup(func() {
-				if t.Failed() {
-					s.KeepBundle(t, "")
-				}
-				t.Logf("%s took %s", j.name, time.Since(begun).Round(time.Second))
-			})
-			j.do(t, s)
-		})
+		}
+	})
+	for _, j := range chosen {
+		if j.alone {
+			s.goes(t, j)
+		}
 	}
 	whole := len(chosen) == len(all) && !t.Failed()
 	t.Run("rights", func(t *testing.T) { s.compareRights(t, whole) })
+}
+
+// goes has a journey be gone, beside others unless it is one that goes alone.
+func (s *site) goes(t *testing.T, j journey) {
+	if j.demonstrated && s.ours && *focus == "" {
+		t.Logf("%s is what make demo shows; FOCUS=%s goes it here", j.name, j.name)
+		return
+	}
+	t.Run(j.name, func(t *testing.T) {
+		if j.machines && !s.ours {
+			t.Skip("it takes the machines of the cluster, which are somebody else's")
+		}
+		if !j.alone {
+			t.Parallel()
+		}
+		begun := time.Now()
+		t.Cleanup(func() {
+			if t.Failed() {
+				s.KeepBundle(t, "")
+			}
+			t.Logf("%s took %s", j.name, time.Since(begun).Round(time.Second))
+		})
+		j.do(t, s)
+	})
 }
 
 // choose takes the journeys of these names, in the order in which they are known.

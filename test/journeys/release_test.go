@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/test/chart"
 )
 
@@ -56,7 +57,7 @@ func upgrade(t *testing.T, s *site) {
 }
 
 // helm uninstall leaves the definitions and the Etcds: members go on and make backups. A new installation
-// looks after them again, and restarts none.
+// looks after them again, and restarts none, also if the definitions are there from somebody else, as those of the original are.
 func uninstall(t *testing.T, s *site) {
 	const namespace = "uninstall"
 	s.namespace(t, namespace)
@@ -80,7 +81,7 @@ func uninstall(t *testing.T, s *site) {
 	// Nobody is left to ask, so nothing is refused.
 	s.kubectl(t, "--namespace="+namespace, "annotate", "service", "main-client", "by=hand")
 
-	s.install(t)
+	s.installOver(t)
 	s.await(t, "the Etcd is whole", p.whole)
 	if after := p.uids(t); !slices.Equal(after, before) {
 		t.Error("pods were replaced on the way")
@@ -88,6 +89,25 @@ func uninstall(t *testing.T, s *site) {
 	p.nothingIsLost(t, p.client)
 	p.close(t)
 	s.uninstall(t)
+}
+
+// installOver installs the operator where the definitions are there and are of no release, as docs/operations/taking-over.md has it.
+func (s *site) installOver(t *testing.T) {
+	t.Helper()
+	for _, crd := range strings.Fields(s.kubectl(t, "get", "crds", "-o", "name")) {
+		if strings.HasSuffix(crd, "."+druidv1alpha1.Group) {
+			s.kubectl(t, "annotate", crd, "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
+			s.kubectl(t, "label", crd, "app.kubernetes.io/managed-by-")
+		}
+	}
+	err := chart.Install(t.Context(), s.Kubeconfig, s.values(s.image), patience, quiet)
+	if err := says(err, "cannot be imported into the current release: invalid ownership metadata"); err != nil {
+		t.Fatal(err)
+	}
+	if err := chart.InstallOver(t.Context(), s.Kubeconfig, s.values(s.image), patience, quiet); err != nil {
+		t.Fatal(err)
+	}
+	s.begun(t)
 }
 
 // uninstall takes the operator away, and returns what Helm tells.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type site struct {
 	installed bool
 	ends      []period // in which an operator lost its rights and ended, in this order
 
+	mu      sync.Mutex          // of what follows
 	granted []rbacv1.PolicyRule // to the members of all Etcds there were
 	members map[string]bool     // their users
 }
@@ -115,6 +117,12 @@ func (s *site) install(t *testing.T) {
 	if err := chart.Install(t.Context(), s.Kubeconfig, s.values(s.image), patience, quiet); err != nil {
 		t.Fatal(err)
 	}
+	s.begun(t)
+}
+
+// begun waits until the operator that was installed can work.
+func (s *site) begun(t *testing.T) {
+	t.Helper()
 	s.installed = true
 	s.await(t, "the API server lets Etcds own objects", s.owners)
 }

@@ -1,0 +1,161 @@
+package journeys_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/test/process"
+	"druid.internal/druid/test/sites"
+	"druid.internal/druid/test/stores"
+	"druid.internal/druid/test/writers"
+)
+
+// A cluster whose majority lost its volumes, and one whose keys somebody deleted, begin anew from the backups, as docs/operations/recovering.md
+// has it: the first with the newest state, the second with that of a moment, exactly.
+func recovery(t *testing.T, s *site) {
+	const namespace, before, after = "recovery", "shop", "shop-restored"
+	s.namespace(t, namespace)
+	p := s.open(t, namespace, spec(3, backed(s.bucket(t, namespace, namespace, before))))
+	p.write(t, p.client)
+	p.writers.Stop()
+	newest := p.writers.Ledger.Newest()
+	s.await(t, "all is uploaded", p.uploaded(newest))
+
+	p.loseMajority(t)
+	p.await(t, "it is told that the quorum is lost", p.says(druidv1alpha1.ConditionQuorumLost, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonQuorumLost, ""))
+	p.await(t, "a member that lost its volume says so", p.waits("main-1", string(druidv1alpha1.MemberReasonQuorumLost)))
+	p.beginsAnew(t, nil)
+	p.holds(t, p.client)
+
+	p.write(t, p.client)
+	p.writers.Stop()
+	good := p.writers.Ledger.Newest()
+	gone, err := p.client.Delete(t.Context(), writers.Prefix, clientv3.WithPrefix())
+	if err != nil || gone.Deleted == 0 {
+		t.Fatalf("%d keys were deleted, %v", gone.Deleted, err)
+	}
+	s.await(t, "that is uploaded, too", p.uploaded(gone.Header.Revision))
+	p.restoreElsewhere(t, namespace, before, after, good)
+	p.beginsAnew(t, func() {
+		p.patch(t, `{backup: {store: {prefix: `+after+`}}}`)
+		p.kubectl(t, "--namespace="+namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationTakeOverBackups+"=true")
+	})
+	p.holds(t, p.client)
+	p.write(t, p.client)
+	p.nothingIsLost(t, p.client)
+	s.await(t, "what is written afterwards is uploaded", p.uploaded(p.writers.Ledger.Newest()))
+}
+
+// loseMajority deletes the volumes of two of three members, and their pods.
+func (p *shop) loseMajority(t *testing.T) {
+	t.Helper()
+	p.kubectl(t, "--namespace="+p.namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"=")
+	p.await(t, "the webhook lets them go", func(ctx context.Context) error {
+		_, err := p.Kubectl(ctx, "--namespace="+p.namespace, "delete", "persistentvolumeclaim/main-main-1", "persistentvolumeclaim/main-main-2", "pod/main-1", "pod/main-2", "--wait=false", "--grace-period=1")
+		return err
+	})
+	p.kubectl(t, "--namespace="+p.namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"-")
+}
+
+// waits is nil if the last transition of a member has this reason.
+func (p *shop) waits(member, reason string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		told, err := p.Kubectl(ctx, "--namespace="+p.namespace, "get", "etcdmember", member, "-o=jsonpath={.status.transitions[-1:].reason}")
+		if err == nil && told != reason {
+			err = fmt.Errorf("%s tells %q, want %q", member, told, reason)
+		}
+		return err
+	}
+}
+
+// beginsAnew has the members stop and lose all volumes, and begin with what is in the bucket, after something else meanwhile.
+func (p *shop) beginsAnew(t *testing.T, meanwhile func()) {
+	t.Helper()
+	etcd := func(args ...string) {
+		t.Helper()
+		p.kubectl(t, append([]string{"--namespace=" + p.namespace}, args...)...)
+	}
+	etcd("annotate", "etcd", name, druidv1alpha1.AnnotationSkipHibernationBackup+"=true", druidv1alpha1.AnnotationDisableProtection+"=")
+	etcd("scale", "etcd", name, "--replicas=0")
+	etcd("wait", "pod", "--selector="+druidv1alpha1.LabelPartOf+"="+name, "--for=delete", "--timeout="+patience.String())
+	etcd("delete", "persistentvolumeclaims", "--selector="+druidv1alpha1.LabelPartOf+"="+name, "--timeout="+patience.String())
+	if meanwhile != nil {
+		meanwhile()
+	}
+	etcd("annotate", "etcd", name, druidv1alpha1.AnnotationSkipHibernationBackup+"-", druidv1alpha1.AnnotationDisableProtection+"-")
+	etcd("scale", "etcd", name, "--replicas=3")
+	p.await(t, "the Etcd is whole", p.whole)
+	p.connect(t)
+}
+
+// restoreElsewhere makes a backup of the state at a revision below another prefix, with the programs that a person has.
+func (p *shop) restoreElsewhere(t *testing.T, bucket, from, to string, revision int64) {
+	t.Helper()
+	way := sites.S3Way(&p.minio.S3, bucket, p.minio.Endpoint, p.minio.Root)
+	credentials := t.TempDir()
+	for file, text := range way.Files {
+		if err := os.WriteFile(filepath.Join(credentials, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "restored")
+	run := func(verb, prefix string, more ...string) *process.Process {
+		t.Helper()
+		args := append([]string{verb, "--storage-provider=" + way.Provider, "--store-container=" + bucket, "--store-endpoint-override=" + way.Endpoint, "--store-prefix=" + prefix, "--data-dir=" + dir}, more...)
+		one, err := process.Start("etcdbrctl "+verb, filepath.Join("..", "..", "bin", "etcdbrctl"), args, append(os.Environ(), way.Variable+"="+credentials))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(one.Kill)
+		return one
+	}
+	restored := run("restore", from, fmt.Sprintf("--to-revision=%d", revision), "--bump-revision=auto")
+	p.await(t, "it is restored", func(context.Context) error {
+		if !restored.Ended() {
+			return errors.New("it is being restored")
+		}
+		return nil
+	})
+	if err := restored.Err(); err != nil {
+		t.Fatalf("%v\n%s", err, restored.Log().Tail())
+	}
+	plain, err := stores.StartEtcd(t.Context(), stores.EtcdOptions{DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(plain.Close)
+	client, err := clientv3.New(clientv3.Config{Endpoints: plain.Endpoints(), Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	all, err := client.Get(t.Context(), writers.Prefix, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range p.writers.Ledger.AgainstKeys(all.Kvs, all.Header.Revision) {
+		t.Error(lost)
+	}
+	backup := run("snapshot", to, "--endpoints="+plain.Endpoints()[0])
+	p.await(t, "a full of it is in the bucket", func(context.Context) error {
+		for key := range p.snapshots(t, bucket) {
+			if strings.HasPrefix(key, to+"/") && strings.Contains(key, "/Full-") {
+				return nil
+			}
+		}
+		return fmt.Errorf("there is none: %s", backup.Log().Tail())
+	})
+	if err := backup.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	plain.Close()
+}
