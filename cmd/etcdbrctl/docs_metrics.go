@@ -92,22 +92,24 @@ about it takes the maximum over the members. etcd's own metrics are served by et
 ## About protection
 
 ` + head + strings.Join(ours, "") + `
-Worth an alert:
+Worth an alert, for each cluster: ` + "`namespace` and `etcd`" + ` below are labels that scraping adds. On Kubernetes scrape every pod with the label
+` + "`app.kubernetes.io/component=etcd-statefulset`" + ` at port 8080 (` + "`spec.backup.port`" + `), path ` + "`/metrics`" + `, by HTTPS where ` + "`spec.backup.tls`" + ` is set, and
+take ` + "`etcd`" + ` from its label ` + "`app.kubernetes.io/part-of`" + `. Without them one healthy cluster hides all others.
 
 | condition | what it means |
 | --- | --- |
-| ` + "`max(etcdbr_protection_unprotected_seconds) > 300`" + ` | acknowledged writes have not been in the bucket for five minutes: the store, or its credentials |
-| ` + "`absent(etcdbr_protection_unprotected_seconds)`" + ` | nobody writes the backups: the cluster has no leader, or no sidecar beside it |
-| ` + "`max(etcdbr_protection_chain_gaps) > 0`" + ` | the newest history lacks revisions: ` + "`etcdbrctl list`" + ` names them |
-| ` + "`max(etcdbr_protection_contending_clusters) > 0`" + ` | another cluster writes to the same prefix: ` + "`waiting` in `GET /member`" + ` names it; stop one of them, or give it a prefix of its own |
-| ` + "`max(etcdbr_protection_retain_until_timestamp) < time()`" + ` | something of the newest chain is not locked: ` + "`etcdbrctl store probe`" + ` |
-| ` + "`max(etcdbr_protection_tamper_findings) > 0`" + ` | somebody may have changed, hidden or deleted something in the bucket: ` + "`etcdbrctl list`" + ` names it, and ` + "`status.backup`" + ` of the Etcd does |
-| ` + "`max(etcdbr_protection_excluded_snapshots) > 0`" + ` | somebody excluded snapshots; if the newest chain has one, nothing after it can be restored before the next full |
-| ` + "`max(etcdbr_protection_level{level=\"compliance\"}) < 1`" + ` | where compliance mode is wanted: something of the newest chain is less protected, ` + "`etcdbrctl bucket inspect`" + ` |
+| ` + "`max by (namespace, etcd) (etcdbr_protection_unprotected_seconds) > 300`" + ` | acknowledged writes have not been in the bucket for five minutes: the store, or its credentials |
+| ` + "`max by (namespace, etcd) (etcdbr_backup_leader) < 1`" + ` | nobody writes the backups: the cluster has no leader, or no sidecar beside it |
+| ` + "`max by (namespace, etcd) (etcdbr_protection_chain_gaps) > 0`" + ` | the newest history lacks revisions: ` + "`etcdbrctl list`" + ` names them |
+| ` + "`max by (namespace, etcd) (etcdbr_protection_contending_clusters) > 0`" + ` | another cluster writes to the same prefix: ` + "`waiting` in `GET /member`" + ` names it; stop one of them, or give it a prefix of its own |
+| ` + "`max by (namespace, etcd) (etcdbr_protection_retain_until_timestamp) < time()`" + ` | something of the newest chain is not locked: ` + "`etcdbrctl store probe`" + ` |
+| ` + "`max by (namespace, etcd) (etcdbr_protection_tamper_findings) > 0`" + ` | somebody may have changed, hidden or deleted something in the bucket: ` + "`etcdbrctl list`" + ` names it, and ` + "`status.backup`" + ` of the Etcd does |
+| ` + "`max by (namespace, etcd) (etcdbr_protection_excluded_snapshots) > 0`" + ` | somebody excluded snapshots; if the newest chain has one, nothing after it can be restored before the next full |
+| ` + "`max by (namespace, etcd) (etcdbr_protection_level{level=\"compliance\"}) < 1`" + ` | where compliance mode is wanted: something of the newest chain is less protected, ` + "`etcdbrctl bucket inspect`" + ` |
 | ` + "`increase(etcdbr_protection_verify_total{result=\"broken\"}[1d]) > 0`" + ` | the newest chain cannot be restored: ` + "`etcdbrctl verify`" + ` |
-| ` + "`time() - max(etcdbr_protection_verified_timestamp) > 2 * 86400`" + ` | for two days nothing was proven: the store, or no room for a database in the temporary directory; with another verificationPeriod twice that |
+| ` + "`time() - max by (namespace, etcd) (etcdbr_protection_verified_timestamp) > 2 * 86400`" + ` | for two days nothing was proven: the store, or no room for a database in the temporary directory; with another verificationPeriod twice that |
 | ` + "`increase(etcdbr_protection_compare_total{result!=\"agree\"}[1d]) > 0`" + ` | the members do not hold the same data |
-| ` + "`max by (alarm) (etcdbr_etcd_alarm) > 0`" + ` | etcd refuses writes; ` + "`waiting` in `GET /member`" + ` says what is done and what remains to do |
+| ` + "`max by (namespace, etcd, alarm) (etcdbr_etcd_alarm) > 0`" + ` | etcd refuses writes; ` + "`waiting` in `GET /member`" + ` says what is done and what remains to do |
 | ` + "`time() - etcdbr_kubernetes_told_timestamp > 60`" + ` | Kubernetes does not hear of the member: ` + "`etcdbr_kubernetes_requests_total`" + ` and the sidecar's log say why |
 | ` + "`abs(etcdbr_kubernetes_clock_ahead_seconds) > 10`" + ` | the node's clock is wrong: after a minute the operator takes the member for silent |
 
