@@ -65,7 +65,8 @@ func switchTLS(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	client, peers := name+"-client", "."+name+"-peer."+namespace+".svc"
-	server := certificate(t, ca, name+"-0"+peers, name+"-1"+peers, name+"-2"+peers, name+"-local", client, client+"."+namespace, client+"."+namespace+".svc", p.address(t))
+	hosts := []string{name + "-0" + peers, name + "-1" + peers, name + "-2" + peers, name + "-local", client, client + "." + namespace, client + "." + namespace + ".svc", p.address(t)}
+	server := certificate(t, ca, hosts...)
 	own := certificate(t, ca, "client")
 	s.apply(t, secret(namespace, "tls-ca", map[string]string{"ca.crt": string(ca.PEM)}), secret(namespace, "tls-server", server), secret(namespace, "tls-client", own))
 	secure := p.dial(t, func(c *clientv3.Config) {
@@ -141,9 +142,22 @@ func switchTLS(t *testing.T, s *site) {
 	p.client = secure
 	p.more(t)
 
-	p.patch(t, `{backup: {tls: {`+files+`, clientTLSSecretRef: {name: tls-client}}}}`)
+	// The sidecars have an authority of their own, and the wrappers, to which they give orders, that of etcd's clients.
+	others, err := stores.NewCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, secret(namespace, "sidecar-ca", map[string]string{"ca.crt": string(others.PEM)}),
+		secret(namespace, "sidecar-server", certificate(t, others, hosts...)),
+		secret(namespace, "sidecar-client", certificate(t, others, "client")))
+	p.patch(t, `{backup: {tls: {tlsCASecretRef: {name: sidecar-ca}, serverTLSSecretRef: {name: sidecar-server}, clientTLSSecretRef: {name: sidecar-client}}}}`)
 	p.oneAtATime(t, 3, "sidecars talk TLS", p.whole)
 	p.nothingIsLost(t, secure)
+	p.patch(t, `{replicas: 0}`)
+	s.await(t, "it falls asleep, for which etcd refuses clients", p.says(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonHibernated, ""))
+	p.patch(t, `{replicas: 3}`)
+	s.await(t, "it is awake", p.awake)
+	p.holds(t, secure)
 
 	_, err = s.Kubectl(t.Context(), "--namespace="+namespace, "delete", "secret", "tls-server")
 	if err := says(err, "tls-server"); err != nil {

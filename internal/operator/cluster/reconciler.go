@@ -328,8 +328,8 @@ func (r *Reconciler) finish(ctx context.Context, e *druidv1alpha1.Etcd, p Plan, 
 				done = append(done, name)
 			}
 		case druidv1alpha1.AnnotationTakeOverBackups:
-			// All pods were told, and whoever makes the backups could.
-			if p.Mode != ModeWatch && p.Done() && holds(p.Conditions, druidv1alpha1.ConditionBackupReady) {
+			// All pods were told, and whoever makes the backups could. While there are none the condition is that of before.
+			if p.Mode != ModeWatch && e.Spec.Replicas > 0 && p.Done() && holds(p.Conditions, druidv1alpha1.ConditionBackupReady) {
 				done = append(done, name)
 			}
 		}

@@ -165,3 +165,28 @@ func TestALookThatCannotReadSaysSo(t *testing.T) {
 		t.Errorf("the last errors are %+v, want one of %s about kube-system", now.Status.LastErrors, codeObserve)
 	}
 }
+
+// Somebody may ask for it while the Etcd sleeps, together with another prefix. What is told of backups then is of before.
+func TestBackupsAreTakenOverByMembersAlone(t *testing.T) {
+	for replicas, want := range map[int32]bool{0: true, 3: false} {
+		e := newEtcd(replicas, func(e *druidv1alpha1.Etcd) {
+			e.Annotations = map[string]string{druidv1alpha1.AnnotationTakeOverBackups: "true"}
+		})
+		r, c := newReconciler(t, e)
+		seen, err := reread(t, c, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Done: true}, Conditions: []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionBackupReady, Status: druidv1alpha1.ConditionTrue}}}
+		if err := r.finish(t.Context(), seen, p, outcome{}); err != nil {
+			t.Fatal(err)
+		}
+		now, err := reread(t, c, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := now.TakesOverBackups(); got != want {
+			t.Errorf("with %d replicas it is still asked for: %t, want %t", replicas, got, want)
+		}
+	}
+}
