@@ -21,6 +21,8 @@ import (
 //	later, and the pod is missing or not ready   NotReady  ContainersNotReady
 //	later, the pod being ready                   Unknown   LeaseExpired
 //	later than Unknown and NotReady together     NotReady  UnknownGracePeriodExceeded
+//
+// A node whose clock is ahead by more than Unknown says nothing of when that was: it would count for as long as its clock is ahead.
 func Members(o Observation, t Thresholds, now time.Time) []druidv1alpha1.EtcdMemberStatus {
 	var out []druidv1alpha1.EtcdMemberStatus
 	for _, i := range o.ordinals() {
@@ -55,7 +57,7 @@ func judge(age time.Duration, t Thresholds, former, podReady bool) (druidv1alpha
 	switch {
 	case former && age < t.Unknown+t.NotReady:
 		return druidv1alpha1.EtcdMemberStatusNotReady, druidv1alpha1.ReasonContainersNotReady
-	case age < t.Unknown:
+	case -t.Unknown <= age && age < t.Unknown:
 		return druidv1alpha1.EtcdMemberStatusReady, druidv1alpha1.ReasonLeaseSucceeded
 	case age >= t.Unknown+t.NotReady:
 		return druidv1alpha1.EtcdMemberStatusNotReady, druidv1alpha1.ReasonUnknownGracePeriodExceeded
