@@ -95,13 +95,10 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 // again is when an Etcd is looked at once more of which something failed: what conditions tell depends on the time as well, so not
 // much later than any other.
 func (r *Reconciler) again() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](failedSoon, max(failedAtMost, r.syncPeriod))
+	return kube.Again(max(failedAtMost, r.syncPeriod))
 }
 
-const (
-	failedSoon   = 5 * time.Millisecond
-	failedAtMost = 15 * time.Second
-)
+const failedAtMost = 15 * time.Second
 
 // etcdOf is the Etcd that an object is labelled with.
 func etcdOf(_ context.Context, o client.Object) []reconcile.Request {

@@ -59,7 +59,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		For(&druidv1alpha1.EtcdCopyBackupsTask{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&batchv1.Job{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(taskOf)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: c.ConcurrentSyncs}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: c.ConcurrentSyncs, RateLimiter: kube.Again(time.Minute)}).
 		Complete(r)
 }
 

@@ -90,7 +90,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 			For(res.one()).
 			Watches(&druidv1alpha1.Etcd{}, handler.EnqueueRequestsFromMapFunc(r.ofEtcd), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 			WatchesRawSource(source.Channel(all.told[res.kind], &handler.EnqueueRequestForObject{})).
-			WithOptions(controller.Options{MaxConcurrentReconciles: c.ConcurrentSyncs})
+			WithOptions(controller.Options{MaxConcurrentReconciles: c.ConcurrentSyncs, RateLimiter: kube.Again(time.Minute)})
 		for _, other := range resources() {
 			// The end of one is the turn of the next.
 			b = b.Watches(other.one(), handler.EnqueueRequestsFromMapFunc(r.behind(other)))
