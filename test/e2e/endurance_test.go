@@ -62,8 +62,9 @@ func TestPropertyASnapshotterNeedsNoMoreTheLongerItRuns(t *testing.T) {
 		slack int64
 	}{
 		{"bytes of anonymous memory", func(u usage) int64 { return u.anonymous }, 16 << 20},
-		{"goroutines", func(u usage) int64 { return u.goroutines }, 4},
-		{"open files", func(u usage) int64 { return u.files }, 4},
+		// A full beside the deltas leaves some idle connections of two goroutines each.
+		{"goroutines", func(u usage) int64 { return u.goroutines }, 10},
+		{"open files", func(u usage) int64 { return u.files }, 5},
 	} {
 		before, after := median(used[len(used)/4:len(used)/2], kind.of), median(used[3*len(used)/4:], kind.of)
 		t.Logf("%s: %d in the second quarter, %d in the last", kind.name, before, after)
