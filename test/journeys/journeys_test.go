@@ -36,8 +36,7 @@ type journey struct {
 	do           func(*testing.T, *site)
 }
 
-// all are the journeys in the order in which they begin: one that takes long and waits for most of it, then those that others wait for
-// least.
+// all are the journeys. Those that go alone keep this order.
 var all = []journey{
 	{name: "immutability", do: immutability},
 	{name: "protection", do: protection},

@@ -206,11 +206,11 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 	if o.ClusterUID, err = r.cluster.UID(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.strayClaims(ctx, o); err != nil {
+	mode, _, _ := modeOf(o, r.settings)
+	if err := r.strayClaims(ctx, o, mode); err != nil {
 		return nil, err
 	}
 	r.claimEvents(ctx, o)
-	mode, _, _ := modeOf(o, r.settings)
 	if mode == ModeWatch {
 		return o, nil
 	}

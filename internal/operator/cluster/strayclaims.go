@@ -18,8 +18,9 @@ import (
 const strayWithin = 30 * time.Second
 
 // strayClaims finds the claims of pods that the cache does not know, as somebody took their labels off, and gives them the labels back:
-// whether a claim is being deleted, and with it the last copy of the data, must be known before a pod goes.
-func (r *Reconciler) strayClaims(ctx context.Context, o *Observed) error {
+// whether a claim is being deleted, and with it the last copy of the data, must be known before a pod goes. Of an Etcd that is only
+// watched they stay as they are.
+func (r *Reconciler) strayClaims(ctx context.Context, o *Observed, mode Mode) error {
 	if o.foreign() {
 		return nil
 	}
@@ -36,7 +37,7 @@ func (r *Reconciler) strayClaims(ctx context.Context, o *Observed) error {
 			if !ours || slices.ContainsFunc(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
 				continue
 			}
-			if err := r.strayClaim(ctx, o, name); err != nil {
+			if err := r.strayClaim(ctx, o, name, mode); err != nil {
 				return err
 			}
 		}
@@ -44,7 +45,7 @@ func (r *Reconciler) strayClaims(ctx context.Context, o *Observed) error {
 	return nil
 }
 
-func (r *Reconciler) strayClaim(ctx context.Context, o *Observed, name string) error {
+func (r *Reconciler) strayClaim(ctx context.Context, o *Observed, name string, mode Mode) error {
 	e := o.Etcd
 	var found corev1.PersistentVolumeClaimList
 	if err := r.live.List(ctx, &found, client.InNamespace(e.Namespace), client.MatchingFields{"metadata.name": name}); err != nil {
@@ -53,8 +54,8 @@ func (r *Reconciler) strayClaim(ctx context.Context, o *Observed, name string) e
 	for i := range found.Items {
 		c := &found.Items[i]
 		o.Claims = append(o.Claims, c)
-		if c.Labels[druidv1alpha1.LabelManagedBy] == druidv1alpha1.ManagedBy && c.Labels[druidv1alpha1.LabelPartOf] == druidv1alpha1.LabelValue(e.Name) {
-			continue // the cache hears of it later
+		if mode == ModeWatch || c.Labels[druidv1alpha1.LabelManagedBy] == druidv1alpha1.ManagedBy && c.Labels[druidv1alpha1.LabelPartOf] == druidv1alpha1.LabelValue(e.Name) {
+			continue // with its labels the cache hears of it later
 		}
 		head := &corev1.PersistentVolumeClaim{ObjectMeta: c.ObjectMeta}
 		head.Labels = map[string]string{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: druidv1alpha1.LabelValue(e.Name)}

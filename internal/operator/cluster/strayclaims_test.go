@@ -19,10 +19,12 @@ import (
 func TestAClaimWithoutItsLabelsIsFoundAndLabelled(t *testing.T) {
 	for phrase, c := range map[string]struct {
 		age   time.Duration // of the pod
+		mode  Mode
 		found bool
 	}{
-		"its pod is there for long": {time.Hour, true},
-		"its pod was made just now": {time.Second, false}, // and the cache hears of the claim in a moment
+		"its pod is there for long": {time.Hour, ModeApply, true},
+		"its pod was made just now": {time.Second, ModeApply, false}, // and the cache hears of the claim in a moment
+		"the Etcd is suspended":     {time.Hour, ModeWatch, true},
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			o := running(t, 1, former(0), noStore)
@@ -32,7 +34,7 @@ func TestAClaimWithoutItsLabelsIsFoundAndLabelled(t *testing.T) {
 			o.Claims, o.Pods[0].CreationTimestamp = nil, ago(c.age)
 			o.Pods[0].Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: stray.Name}}}}
 			r, cl := newReconciler(t, stray)
-			if err := r.strayClaims(t.Context(), o); err != nil {
+			if err := r.strayClaims(t.Context(), o, c.mode); err != nil {
 				t.Fatal(err)
 			}
 			if got := len(o.Claims) == 1; got != c.found {
@@ -44,6 +46,12 @@ func TestAClaimWithoutItsLabelsIsFoundAndLabelled(t *testing.T) {
 			var now corev1.PersistentVolumeClaim
 			if err := cl.Get(t.Context(), client.ObjectKeyFromObject(stray), &now); err != nil {
 				t.Fatal(err)
+			}
+			if c.mode == ModeWatch {
+				if fmt.Sprint(now.Labels) != fmt.Sprint(stray.Labels) {
+					t.Errorf("its labels are %v, and were %v", now.Labels, stray.Labels)
+				}
+				return
 			}
 			want := map[string]string{"of": "somebody", druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: o.Etcd.Name}
 			if fmt.Sprint(now.Labels) != fmt.Sprint(want) {
@@ -68,7 +76,7 @@ func TestClaimsThatAreKnownAreNotAskedFor(t *testing.T) {
 		p.CreationTimestamp = metav1.NewTime(testNow.Add(-time.Hour))
 		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: o.Claims[i].Name}}}}
 	}
-	if err := r.strayClaims(t.Context(), o); err != nil || live.asked != 0 {
+	if err := r.strayClaims(t.Context(), o, ModeApply); err != nil || live.asked != 0 {
 		t.Errorf("%d questions, %v", live.asked, err)
 	}
 }
