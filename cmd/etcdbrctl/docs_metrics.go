@@ -111,7 +111,7 @@ take ` + "`etcd`" + ` from its label ` + "`app.kubernetes.io/part-of`" + `. With
 | ` + "`increase(etcdbr_protection_compare_total{result!=\"agree\"}[1d]) > 0`" + ` | the members do not hold the same data |
 | ` + "`max by (namespace, etcd, alarm) (etcdbr_etcd_alarm) > 0`" + ` | etcd refuses writes; ` + "`waiting` in `GET /member`" + ` says what is done and what remains to do |
 | ` + "`time() - etcdbr_kubernetes_told_timestamp > 60`" + ` | Kubernetes does not hear of the member: ` + "`etcdbr_kubernetes_requests_total`" + ` and the sidecar's log say why |
-| ` + "`abs(etcdbr_kubernetes_clock_ahead_seconds) > 10`" + ` | the node's clock is wrong: after a minute the operator takes the member for silent |
+| ` + "`abs(etcdbr_kubernetes_clock_ahead_seconds) > 10`" + ` | the node's clock is wrong: of one that is more than a minute late the operator takes the member for silent |
 
 ## By the names of the original
 

@@ -22,7 +22,8 @@ import (
 //	later, the pod being ready                   Unknown   LeaseExpired
 //	later than Unknown and NotReady together     NotReady  UnknownGracePeriodExceeded
 //
-// A node whose clock is ahead by more than Unknown says nothing of when that was: it would count for as long as its clock is ahead.
+// Of a renewal further in the future than Unknown the pod says whether it still counts: by a clock that far ahead a member that fell silent
+// would be Ready until ours is as far.
 func Members(o Observation, t Thresholds, now time.Time) []druidv1alpha1.EtcdMemberStatus {
 	var out []druidv1alpha1.EtcdMemberStatus
 	for _, i := range o.ordinals() {
@@ -57,7 +58,7 @@ func judge(age time.Duration, t Thresholds, former, podReady bool) (druidv1alpha
 	switch {
 	case former && age < t.Unknown+t.NotReady:
 		return druidv1alpha1.EtcdMemberStatusNotReady, druidv1alpha1.ReasonContainersNotReady
-	case -t.Unknown <= age && age < t.Unknown:
+	case age < t.Unknown && (age >= -t.Unknown || podReady):
 		return druidv1alpha1.EtcdMemberStatusReady, druidv1alpha1.ReasonLeaseSucceeded
 	case age >= t.Unknown+t.NotReady:
 		return druidv1alpha1.EtcdMemberStatusNotReady, druidv1alpha1.ReasonUnknownGracePeriodExceeded
