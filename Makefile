@@ -142,7 +142,7 @@ soak: build servers ## the long forms of all stories, HOURS (4) of backing up, t
 	cd test && $(GO) run ./cmd/stores install kubernetes-1.34
 	cd test && $(GO) test -timeout 20m -count 1 -v ./cluster -kubernetes kubernetes-1.34
 	cd test && $(GO) test -timeout 80m -count 1 -v ./operator -kubernetes kubernetes-1.34
-	cd test && $(GO) test -timeout 0 -count 1 -v ./operator -run 'TestAnOperatorThatDies' -soak
+	cd test && $(GO) test -timeout 0 -count 1 -v ./operator -run 'TestAnOperatorThatDies|AreRefusedAreTakenAgain' -soak
 	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -skip 'TestPropertyWhatever|TestPropertyASnapshotter' -soak
 	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -run 'TestPropertyWhatever|TestPropertyASnapshotter' -soak -hours $(HOURS) -kills 200
 

@@ -59,6 +59,8 @@ const (
 	AnnotationConfigMapRead = "druid.gardener.cloud/etcd-configmap"
 	// AnnotationBackupChecksum: of a pod, the digest of where its backups go.
 	AnnotationBackupChecksum = "checksum/etcd-backup"
+	// AnnotationBackupMeansChecksum: of a pod, the digest of what its backups are made with: image, resources, timeouts.
+	AnnotationBackupMeansChecksum = "checksum/etcd-backup-means"
 	// AnnotationJobChecksum: of the Job of a task, the digest of what it was made for: a Job that was
 	// made for something else is replaced.
 	AnnotationJobChecksum = "checksum/etcd-copy-backups-job"

@@ -170,6 +170,14 @@ func (u *uses) tls(field string, tls *TLSConfig) {
 	u.add(field+".clientTLSSecretRef", tls.ClientTLSSecretRef)
 }
 
+// ClientSecret is the name of the Secret with a client's certificate; empty: there is none.
+func (t *TLSConfig) ClientSecret() string {
+	if t.ClientTLSSecretRef == nil {
+		return ""
+	}
+	return t.ClientTLSSecretRef.Name
+}
+
 func (u *uses) store(field string, store *StoreSpec) {
 	if store.enabled() && !store.local() {
 		u.add(field+".secretRef", store.SecretRef)

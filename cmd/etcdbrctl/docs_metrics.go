@@ -102,15 +102,16 @@ take ` + "`etcd`" + ` from its label ` + "`app.kubernetes.io/part-of`" + `. With
 | ` + "`max by (namespace, etcd) (etcdbr_backup_leader) < 1`" + ` | nobody writes the backups: the cluster has no leader, or no sidecar beside it |
 | ` + "`max by (namespace, etcd) (etcdbr_protection_chain_gaps) > 0`" + ` | the newest history lacks revisions: ` + "`etcdbrctl list`" + ` names them |
 | ` + "`max by (namespace, etcd) (etcdbr_protection_contending_clusters) > 0`" + ` | another cluster writes to the same prefix: ` + "`waiting` in `GET /member`" + ` names it; stop one of them, or give it a prefix of its own |
-| ` + "`max by (namespace, etcd) (etcdbr_protection_retain_until_timestamp) < time()`" + ` | something of the newest chain is not locked: ` + "`etcdbrctl store probe`" + ` |
+| ` + "`max by (namespace, etcd) (etcdbr_protection_retain_until_timestamp) < time()`" + ` | where locks are wanted: something of the newest chain is not locked: ` + "`etcdbrctl store probe`" + ` |
 | ` + "`max by (namespace, etcd) (etcdbr_protection_tamper_findings) > 0`" + ` | somebody may have changed, hidden or deleted something in the bucket: ` + "`etcdbrctl list`" + ` names it, and ` + "`status.backup`" + ` of the Etcd does |
 | ` + "`max by (namespace, etcd) (etcdbr_protection_excluded_snapshots) > 0`" + ` | somebody excluded snapshots; if the newest chain has one, nothing after it can be restored before the next full |
 | ` + "`max by (namespace, etcd) (etcdbr_protection_level{level=\"compliance\"}) < 1`" + ` | where compliance mode is wanted: something of the newest chain is less protected, ` + "`etcdbrctl bucket inspect`" + ` |
 | ` + "`increase(etcdbr_protection_verify_total{result=\"broken\"}[1d]) > 0`" + ` | the newest chain cannot be restored: ` + "`etcdbrctl verify`" + ` |
 | ` + "`time() - max by (namespace, etcd) (etcdbr_protection_verified_timestamp) > 2 * 86400`" + ` | for two days nothing was proven: the store, or no room for a database in the temporary directory; with another verificationPeriod twice that |
+| ` + "`max by (namespace, etcd) (etcdbr_backup_leader) == 1 unless max by (namespace, etcd) (etcdbr_protection_verified_timestamp)`" + ` for a day | nothing was ever proven since this sidecar leads: as above |
 | ` + "`increase(etcdbr_protection_compare_total{result!=\"agree\"}[1d]) > 0`" + ` | the members do not hold the same data |
 | ` + "`max by (namespace, etcd, alarm) (etcdbr_etcd_alarm) > 0`" + ` | etcd refuses writes; ` + "`waiting` in `GET /member`" + ` says what is done and what remains to do |
-| ` + "`time() - etcdbr_kubernetes_told_timestamp > 60`" + ` | Kubernetes does not hear of the member: ` + "`etcdbr_kubernetes_requests_total`" + ` and the sidecar's log say why |
+| ` + "`time() - etcdbr_kubernetes_told_timestamp{object=\"lease\"} > 60 or time() - etcdbr_kubernetes_told_timestamp{object=\"member\"} > 600`" + ` | Kubernetes does not hear of the member: ` + "`etcdbr_kubernetes_requests_total`" + ` and the sidecar's log say why |
 | ` + "`abs(etcdbr_kubernetes_clock_ahead_seconds) > 10`" + ` | the node's clock is wrong: of one that is more than a minute late the operator takes the member for silent |
 
 ## By the names of the original

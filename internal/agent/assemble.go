@@ -70,7 +70,7 @@ func (s *sidecar) initializer() {
 	s.data = condemnable(initialize.DirectoryOf(dir, s.Guard, time.Now), dir, s.refuted)
 	o := initialize.Options{
 		Name: s.Member, Template: func() (*memberconf.Template, error) { return memberconf.Load(s.Options.Template) },
-		Directory: s.data, Journals: initialize.FileJournal(dir), Others: s.asker, Board: s.board, Log: s.Log, Outside: s.followed.facts,
+		Directory: s.data, Journals: initialize.FileJournal(dir), Others: s.asker, Board: s.board, Log: s.Log, Outside: s.followed.facts, OthersLeave: s.followed.othersLeave,
 		Validated: s.metrics.Validated, LearnerAdded: s.metrics.LearnerAdded,
 	}
 	if s.Store.Open != nil {

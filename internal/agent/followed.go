@@ -17,8 +17,8 @@ import (
 
 // followed is what the sidecar follows in its configuration file while it runs: the cluster outside that the members join,
 // so that no etcd is restarted when the last of its members has gone, what a backup must reach to be restored,
-// so that a member that waits for somebody to accept less goes on, and whether a full is taken first, so that it is not
-// any more when one is there.
+// so that a member that waits for somebody to accept less goes on, whether a full is taken first, so that it is not
+// any more when one is there, and whether others leave, so that one that was left begins.
 type followed struct {
 	path    string // empty: it does not change
 	log     *slog.Logger
@@ -42,6 +42,9 @@ func (o *followed) outside() config.ExistingCluster { return o.current.Load().Ex
 func (o *followed) least() snapshot.Revision {
 	return snapshot.Revision(o.current.Load().Restoration.AtLeastRevision)
 }
+
+// othersLeave: members that are not wanted any more may still run.
+func (o *followed) othersLeave() bool { return o.current.Load().Restoration.OthersLeave }
 
 // fullFirst: whoever begins to make backups takes a full of his own first of all.
 func (o *followed) fullFirst() bool { return o.current.Load().Snapshotter.FullFirst }

@@ -342,6 +342,24 @@ func TestPeersTurnToTLSAndBack(t *testing.T) {
 	c.proves()
 }
 
+// TestPeersTurnThoughNobodyRan changes the scheme of the peers while no member runs, as of a cluster that sleeps. None finds another one where
+// the configuration says, and no cluster can be told.
+func TestPeersTurnThoughNobodyRan(t *testing.T) {
+	t.Parallel()
+	c := enlist(t, members.Options{Members: 3}, "")
+	c.start()
+	for _, m := range c.Members() {
+		c.must(m.Stop())
+	}
+	c.must(c.Secure(members.TLS{Peer: true}))
+	for _, m := range c.Members() {
+		m.Start()
+	}
+	c.turned()
+	c.ready()
+	c.proves()
+}
+
 // turned waits until all members are listed with the peer URLs of the configuration and run with them.
 func (c *crew) turned() {
 	c.t.Helper()

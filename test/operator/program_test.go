@@ -25,6 +25,7 @@ import (
 
 	"druid.internal/druid/test/cluster"
 	"druid.internal/druid/test/process"
+	"druid.internal/druid/test/stores"
 )
 
 // built is the operator's program, which all tests share.
@@ -244,8 +245,8 @@ func TestOfSeveralOperatorsOneWorksAndAnotherTakesOver(t *testing.T) {
 	first := start(t, c, path, "first")
 	first.await(t, first.isReady)
 	first.await(t, first.leads)
-	if !strings.Contains(first.Log().String(), `"kubernetes":"v1.36.`) {
-		t.Error("it does not tell which Kubernetes answers")
+	if answers := map[string]string{"kubernetes": stores.KubernetesVersion, "kubernetes-1.34": stores.Kubernetes134Version}[*pin]; !strings.Contains(first.Log().String(), `"kubernetes":"`+answers) {
+		t.Errorf("it does not tell that Kubernetes %s answers", answers)
 	}
 	second := start(t, c, path, "second")
 	second.await(t, second.isReady)

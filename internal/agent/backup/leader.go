@@ -48,6 +48,7 @@ func New(cfg Config) (*Leader, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	l.works.init(l)
+	cfg.Metrics.Leads(false)
 	return l, nil
 }
 

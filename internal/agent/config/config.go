@@ -178,6 +178,9 @@ type Restoration struct {
 	// AtLeastRevision is what the backups held when they were looked at last: a member without data begins neither from backups that
 	// do not reach it nor without any. It is read again when the file changes. 0: whatever there is.
 	AtLeastRevision int64 `json:"atLeastRevision"`
+	// OthersLeave: members that are not wanted any more are still of the cluster and have its data. The one that is wanted begins
+	// nothing beside them. It is read again when the file changes.
+	OthersLeave bool `json:"othersLeave"`
 	// MemoryLimit bounds, in bytes, what a restore keeps in memory; 0: 128 MiB.
 	MemoryLimit Bytes `json:"memoryLimit"`
 }

@@ -69,11 +69,19 @@ func Decide(f Facts) Decision {
 	case f.Outside != nil:
 		return decideOutside(f)
 	case len(f.Wanted) == 1 && f.withData():
-		return decideSoleWithData(f)
+		return f.beside("2.17", decideSoleWithData(f))
 	case len(f.Wanted) == 1:
-		return decideSoleWithout(f)
+		return f.beside("6.10", decideSoleWithout(f))
 	}
 	return decideSeveral(f)
+}
+
+// beside is what is decided of the one wanted member, but for beginning a cluster beside that of those who leave.
+func (f Facts) beside(rule string, d Decision) Decision {
+	if !f.OthersLeave || d.Action != RestoreSole && d.Action != BootstrapSole {
+		return d
+	}
+	return waitForCluster(rule, "%s, but others, which are to leave the cluster, still run and have the data: nothing is begun beside them; this member joins them when they are wanted again (of an Etcd the operator wants them when this one has waited for half a minute)", d.Message)
 }
 
 // decideVolume is rule 1.

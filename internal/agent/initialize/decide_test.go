@@ -153,6 +153,7 @@ func offered(text string) func(*Facts) {
 }
 
 func learner(f *Facts) { f.Learner = true }
+func leaving(f *Facts) { f.OthersLeave = true }
 func settled(f *Facts) { f.Settled = true }
 
 // peer is a listed member with the usual id: 0xa0 and so on.
@@ -241,7 +242,10 @@ var rules = map[string]map[string]struct {
 		"data of etcd 3.4 while a cluster answers": {facts(3, has(datadir.TooOld, 5), cluster(testCluster, 1, peer(0), peer(1))), Refuse, agentapi.DBValidationFailed},
 	},
 	"2.1": {"the only one, removed by its cluster": {facts(1, backup9, has(datadir.Valid, 5, removed)), Refuse, agentapi.WaitingForCluster}},
-	"2.2": {"behind, but one of three that may still run": {facts(1, backup9, has(datadir.Valid, 5, voters(3))), Start, agentapi.DBValidationSucceeded}},
+	"2.2": {
+		"behind, but one of three that may still run": {facts(1, backup9, has(datadir.Valid, 5, voters(3))), Start, agentapi.DBValidationSucceeded},
+		"the same, and they leave":                    {facts(1, backup9, has(datadir.Valid, 5, voters(3)), leaving), Start, agentapi.DBValidationSucceeded},
+	},
 	"2.3": {"the bucket was not asked": {facts(1, unasked, has(datadir.Valid, 5)), AskBackup, ""}},
 	"2.4": {
 		"the bucket does not answer":             {facts(1, down, has(datadir.Valid, 5)), Wait, agentapi.WaitingForStore},
@@ -399,6 +403,15 @@ var rules = map[string]map[string]struct {
 			other(0, agentapi.DataMissing)(f)
 			delete(f.View.Sidecars, nameOf(2))
 		}), Refuse, agentapi.RestorationFailed},
+	},
+	"2.17": {
+		"blank data beside others that leave": {facts(1, bucket(BackupExists, 9, RelationUnknown), has(datadir.Blank, 1), leaving), Wait, agentapi.WaitingForCluster},
+		"behind, beside others that leave":    {facts(1, backup9, has(datadir.Valid, 5), leaving), Wait, agentapi.WaitingForCluster},
+	},
+	"6.10": {
+		"nothing left, and others leave":            {facts(1, backup9, leaving), Wait, agentapi.WaitingForCluster},
+		"damaged, and others leave":                 {facts(1, backup9, has(datadir.Invalid, 5), leaving), Wait, agentapi.WaitingForCluster},
+		"no data, no backup, and others may not go": {facts(1, noBackup, leaving), Wait, agentapi.WaitingForCluster},
 	},
 	"6.0": {"the only one, made to join": {facts(1, backup9, learner), Wait, agentapi.WaitingForCluster}},
 	"6.1": {"the bucket was not asked": {facts(1, unasked), AskBackup, ""}},

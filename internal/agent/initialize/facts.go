@@ -30,6 +30,8 @@ type Facts struct {
 	Journal Journal
 	// Learner: the operator made this member for a cluster that exists. It never begins one.
 	Learner bool
+	// OthersLeave: members that are not wanted any more are of the cluster, and nobody asks them.
+	OthersLeave bool
 	// Outside is the cluster that the wanted members join; nil: they have one of their own.
 	Outside *Outside
 }

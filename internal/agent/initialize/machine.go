@@ -43,6 +43,8 @@ type Options struct {
 	Restore func(ctx context.Context, o RestoreOrder) error
 	// Learner says whether the operator made the member for a cluster that exists; nil: never.
 	Learner func() bool
+	// OthersLeave says whether members that are not wanted any more may still run; nil: never.
+	OthersLeave func() bool
 	// Outside is the cluster that the wanted members join, as it is configured now; nil, and a nil
 	// result: they have one of their own.
 	Outside func() *Outside
@@ -95,6 +97,9 @@ func New(o Options) *Machine {
 	}
 	if o.Learner == nil {
 		o.Learner = func() bool { return false }
+	}
+	if o.OthersLeave == nil {
+		o.OthersLeave = func() bool { return false }
 	}
 	if o.Outside == nil {
 		o.Outside = func() *Outside { return nil }

@@ -270,6 +270,35 @@ func TestTheClusterIsToldWhereEtcdIsAboutToListen(t *testing.T) {
 	}
 }
 
+func TestEtcdListensWhereTheOthersLookForItWhileNoClusterAnswers(t *testing.T) {
+	const wanted, recorded = "http://etcd-0:2380", "http://etcd-0:2390"
+	for name, c := range map[string]struct {
+		url   string
+		facts []func(*Facts)
+		want  string
+	}{
+		"nobody answers":             {recorded, nil, recorded},
+		"the cluster answers":        {recorded, []func(*Facts){cluster(testCluster, 1, peer(0), peer(1), peer(2))}, wanted},
+		"of another host":            {"http://other-0:2390", nil, wanted},
+		"https without certificates": {"https://etcd-0:2380", nil, wanted},
+		"where it is wanted":         {wanted, nil, wanted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 3, append(c.facts, has(datadir.Valid, 5, ofMember(nameOf(0), c.url)), away(1), away(2))...)
+			if got := r.initialize(agentapi.ValidateSanity); got != agentapi.InitSuccessful {
+				t.Fatalf("the state is %s: %s", got, r.o.Board.Get().Waiting)
+			}
+			config, err := r.Config(t.Context())
+			if err != nil || !strings.Contains(string(config), "\ninitial-advertise-peer-urls: "+c.want+"\n") {
+				t.Errorf("%v, want %s:\n%s", err, c.want, config)
+			}
+			if port := c.want[strings.LastIndex(c.want, ":"):]; !strings.Contains(string(config), port+"\n") {
+				t.Errorf("it does not listen at %s:\n%s", port, config)
+			}
+		})
+	}
+}
+
 func TestAnEmptyMemberJoinsStepByStep(t *testing.T) {
 	r := newRig(t, 3, has(datadir.Invalid, 5), cluster(testCluster, 1, peer(0), peer(1), peer(2)))
 	r.listed = member.Membership{ClusterID: testCluster, Peers: []member.Peer{peer(0), peer(1), peer(2, nameless)}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"time"
 
@@ -106,8 +107,40 @@ func (a *attempt) start(ctx context.Context, f Facts, d Decision) (*outcome, err
 	}
 	own, _ := f.own()
 	silent := f.asks() && len(f.View.Clusters()) == 0
-	return &outcome{decision: d, data: a.data, reason: a.reason(d),
-		start: memberconf.Start{State: memberconf.StateExisting, Initial: []memberconf.Peer{own}, Unchecked: silent}}, nil
+	start := memberconf.Start{State: memberconf.StateExisting, Initial: []memberconf.Peer{own}, Unchecked: silent}
+	if silent {
+		start.At = a.lookedForAt(f, own)
+	}
+	if len(start.At) > 0 {
+		start.Initial[0].PeerURLs = start.At
+		a.o.Log.Info("etcd listens where the others look for it, until the cluster answers and is told the new peer URLs", "urls", start.At, "wanted", own.PeerURLs)
+	}
+	return &outcome{decision: d, data: a.data, reason: a.reason(d), start: start}, nil
+}
+
+// lookedForAt are the peer URLs by which the data say that the others know this member, if they differ from the wanted ones in scheme or port: the
+// configuration changed while nobody ran. Members that listen elsewhere would not find each other, and nobody could be told. None: it listens
+// where it is wanted.
+func (a *attempt) lookedForAt(f Facts, own memberconf.Peer) []string {
+	self, ok := f.Data.Self()
+	if !ok || len(self.PeerURLs) == 0 || sameSet(self.PeerURLs, own.PeerURLs) || !a.template.CanListen(self.PeerURLs) {
+		return nil
+	}
+	for _, u := range self.PeerURLs {
+		if !slices.ContainsFunc(own.PeerURLs, func(w string) bool { return hostname(w) == hostname(u) }) {
+			return nil
+		}
+	}
+	return self.PeerURLs
+}
+
+// hostname is the host of a URL, without its port.
+func hostname(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return s
+	}
+	return u.Hostname()
 }
 
 // relist tells the cluster where etcd is about to listen, if it looks for this member elsewhere: the

@@ -140,6 +140,30 @@ func TestOnlyTheCheckAtTheStartCanBeLeftOut(t *testing.T) {
 	}
 }
 
+func TestAMemberListensWhereItIsLookedFor(t *testing.T) {
+	tm := load(t, "three.yaml")
+	at := []string{"http://etcd-main-0.peer:2390"}
+	own, _ := tm.Peer("etcd-main-0")
+	own.PeerURLs = at
+	got, err := tm.For("etcd-main-0", Start{State: StateExisting, Initial: []Peer{own}, At: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"initial-advertise-peer-urls: " + at[0], "listen-peer-urls: http://0.0.0.0:2390"} {
+		if !strings.Contains(string(got), "\n"+want+"\n") {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for file, want := range map[string]bool{"three.yaml": true, "one.yaml": false} {
+		if tm := load(t, file); tm.CanListen([]string{"https://a:2380"}) != want || !tm.CanListen(at) {
+			t.Errorf("%s: it can listen by https: %t", file, !want)
+		}
+	}
+	if _, err := tm.For("etcd-main-0", Start{State: StateExisting, Initial: []Peer{own}, At: []string{"http://[::1"}}); err == nil {
+		t.Error("no error of an address that is none")
+	}
+}
+
 func TestTheConfigurationIsForAMemberOfItsCluster(t *testing.T) {
 	tm := load(t, "three.yaml")
 	for name, c := range map[string]struct {

@@ -17,6 +17,12 @@ const (
 	advertise      = "advertise-client-urls"
 )
 
+// Where peers are listened to, and with which certificate.
+const (
+	listenPeer   = "listen-peer-urls"
+	peerSecurity = "peer-transport-security"
+)
+
 // readMembers finds the wanted members and their URLs.
 func (t *Template) readMembers() error {
 	text, err := t.text(initialCluster, "")
@@ -189,7 +195,7 @@ func checkURL(s string) (string, error) {
 
 // listening are the keys of addresses to listen on, with etcd's default port; "" has no default.
 var listening = map[string]string{
-	"listen-peer-urls": "2380", "listen-client-urls": "2379", "listen-client-http-urls": "", "listen-metrics-urls": "",
+	listenPeer: "2380", "listen-client-urls": "2379", "listen-client-http-urls": "", "listen-metrics-urls": "",
 }
 
 func (t *Template) checkListen() error {
@@ -199,6 +205,34 @@ func (t *Template) checkListen() error {
 		}
 	}
 	return nil
+}
+
+// CanListen says whether peers can be listened to at these URLs: for https there must be a certificate.
+func (t *Template) CanListen(urls []string) bool {
+	m, _ := t.values[peerSecurity].(map[string]any)
+	return m["cert-file"] != nil && m["cert-file"] != "" || !slices.ContainsFunc(urls, func(u string) bool { return strings.HasPrefix(u, "https://") })
+}
+
+// listenAt is where peers are listened to by the configuration, at the schemes and ports of these URLs.
+func (t *Template) listenAt(urls []string) (listen []string, err error) {
+	configured, err := t.listen(listenPeer)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range urls {
+		at, err := url.Parse(u)
+		if err != nil {
+			return nil, fmt.Errorf("the peer URL %q: %w", u, err)
+		}
+		for _, c := range configured {
+			on, err := url.Parse(c)
+			if err != nil {
+				return nil, fmt.Errorf("%q of %q: %w", c, listenPeer, err)
+			}
+			listen = append(listen, at.Scheme+"://"+net.JoinHostPort(on.Hostname(), at.Port()))
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(listen))), nil
 }
 
 // listen is where to listen; nil: nowhere.

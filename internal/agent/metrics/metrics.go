@@ -33,7 +33,7 @@ type Catalogue struct {
 	alarm *prometheus.GaugeVec // by etcd
 
 	// About protection.
-	leader      prometheus.Gauge
+	leader      *prometheus.GaugeVec // as clusterSize
 	protection  *protection
 	verified    *prometheus.CounterVec
 	verifiedAt  *prometheus.GaugeVec // as clusterSize
@@ -96,7 +96,7 @@ func New(r prometheus.Registerer, now func() time.Time) *Catalogue {
 
 		alarm: labelled("", "etcd_alarm", "1 while etcd has raised an alarm: NOSPACE or CORRUPT.", "alarm"),
 
-		leader:      gauge("", "backup_leader", "1 if this sidecar writes the backups."),
+		leader:      known("", "backup_leader", "1 if this sidecar writes the backups; not shown without a store."),
 		protection:  newProtection(now),
 		verified:    counter("protection", "verify_total", "Proofs that the newest chain can be restored: ok, broken, or error if there was no answer.", "result"),
 		verifiedAt:  known("protection", "verified_timestamp", "When the newest chain was last proven restorable, in Unix seconds; not shown before that."),
@@ -109,6 +109,12 @@ func New(r prometheus.Registerer, now func() time.Time) *Catalogue {
 		answered: counter("kubernetes", "requests_total", "Requests to the API server about the member's Lease and EtcdMember, by what became of them; ok if it was granted.", "object", "situation"),
 		told:     labelled("kubernetes", "told_timestamp", "When the API server last took what it was told about the member, in Unix seconds.", "object"),
 		ahead:    known("kubernetes", "clock_ahead_seconds", "By how much the clock of this node is ahead of the API server's; not shown before it answered."),
+	}
+	for _, p := range []Proof{Proven, Broken, Untold} {
+		c.verified.WithLabelValues(string(p)) // a counter that begins at 1 has not increased
+	}
+	for _, a := range []Agreement{Agree, Dissent, Minority, NoMajority} {
+		c.compared.WithLabelValues(string(a))
 	}
 	if r != nil {
 		r.MustRegister(append(all, c.protection, newNetwork())...)
@@ -181,7 +187,7 @@ func (c *Catalogue) Alarmed(kind member.AlarmKind, raised bool) {
 // Leads tells whether this sidecar writes the backups. While it does not, nothing is shown of the
 // protection: only the one that writes knows.
 func (c *Catalogue) Leads(yes bool) {
-	c.leader.Set(flag(yes))
+	c.leader.WithLabelValues().Set(flag(yes))
 	if !yes {
 		c.protection.show(nil)
 	}

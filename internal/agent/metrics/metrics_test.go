@@ -91,7 +91,7 @@ func TestOnlyTheWriterShowsTheProtection(t *testing.T) {
 	shown := func() map[string]float64 {
 		all := values(t, r)
 		for k := range all {
-			if !strings.HasPrefix(k, "etcdbr_protection_") {
+			if !strings.HasPrefix(k, "etcdbr_protection_") || strings.Contains(k, "_total ") { // counters are shown by all
 				delete(all, k)
 			}
 		}
@@ -120,6 +120,21 @@ func TestOnlyTheWriterShowsTheProtection(t *testing.T) {
 		if diff := cmp.Diff(c2.want, shown()); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", c2.name, diff)
 		}
+	}
+}
+
+// An alert on a counter that appears as 1 would not see it increase.
+func TestProofsAndComparisonsAreCountedFromZero(t *testing.T) {
+	r := prometheus.NewRegistry()
+	New(r, nil)
+	got := values(t, r)
+	for _, name := range []string{"etcdbr_protection_verify_total result=broken", "etcdbr_protection_compare_total result=dissent", "etcdbr_protection_compare_total result=none"} {
+		if n, shown := got[name]; !shown || n != 0 {
+			t.Errorf("%s is shown: %t, %v", name, shown, n)
+		}
+	}
+	if n, shown := got["etcdbr_backup_leader"]; shown {
+		t.Errorf("who has no backups to write shows that it writes them: %v", n)
 	}
 }
 

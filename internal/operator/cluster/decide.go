@@ -354,6 +354,7 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 		Closed:                         p.Sleep.Closed,
 		AtLeast:                        atLeast(o.Etcd, p.Hibernation),
 		FullFirst:                      fullFirst(o.Etcd, p.Hibernation),
+		OthersLeave:                    step.Members == 1 && o.othersRun(),
 		DisableServiceAccountAutomount: s.DisableAutomount,
 	}
 	in.Images, p.images = imagesFor(e, s.Images)
@@ -366,8 +367,13 @@ func (p *Plan) choose(o *Observed, size size, in desired.Input, set desired.Set,
 		set.StatefulSet.Annotations = map[string]string{}
 	}
 	set.StatefulSet.Annotations[druidv1alpha1.AnnotationAppliedBy] = identity
-	if d := backupChecksum(in.Etcd, in.Owner); d != "" {
-		set.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] = d
+	for annotation, d := range map[string]string{
+		druidv1alpha1.AnnotationBackupChecksum:      backupChecksum(in.Etcd, in.Owner),
+		druidv1alpha1.AnnotationBackupMeansChecksum: meansChecksum(in.Etcd),
+	} {
+		if d != "" {
+			set.StatefulSet.Spec.Template.Annotations[annotation] = d
+		}
 	}
 	if p.Size.Replicas == 0 && o.StatefulSet != nil {
 		// What lets members stop was decided from this version, and from no older one than there is.
@@ -415,11 +421,26 @@ func backupChecksum(e *druidv1alpha1.Etcd, owner string) string {
 	}
 	where := *e.Spec.Backup.Store
 	where.Immutability, where.Roles = nil, nil
-	store, err := json.Marshal(where)
-	if err != nil {
-		return "" // not of a struct of texts
+	return digest(where, fmt.Sprintf(" %q %t", owner, e.TakesOverBackups()))
+}
+
+// meansChecksum is a digest of what may keep the backups from being made where they go; empty without any.
+func meansChecksum(e *druidv1alpha1.Etcd) string {
+	if !e.BackupsEnabled() {
+		return ""
 	}
-	sum := sha256.Sum256(fmt.Appendf(store, " %q %t", owner, e.TakesOverBackups()))
+	b := e.Spec.Backup
+	return digest(druidv1alpha1.BackupSpec{Image: b.Image, Resources: b.Resources, EtcdSnapshotTimeout: b.EtcdSnapshotTimeout,
+		DeltaSnapshotMemoryLimit: b.DeltaSnapshotMemoryLimit, LeaderElection: b.LeaderElection}, "")
+}
+
+// digest of a part of a specification, which can always be written as JSON, and of what follows.
+func digest(part any, and string) string {
+	b, err := json.Marshal(part)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(append(b, and...))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -323,9 +323,61 @@ func TestPodsWithAFormerTemplateAreReplacedInOrder(t *testing.T) {
 	if p = mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Delete {
 		t.Errorf("the template mends the backups: %+v, want a replacement", p.Pod)
 	}
+	delete(o.StatefulSet.Spec.Template.Annotations, druidv1alpha1.AnnotationBackupChecksum)
+	o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupMeansChecksum] = "another time for a full"
+	if p = mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Delete {
+		t.Errorf("the template has the backups made by other means: %+v, want a replacement", p.Pod)
+	}
 	o = running(t, 3, former(0), func(o *Observed) { o.Sidecars = nil })
 	if p := mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Wait {
 		t.Errorf("no sidecar answers: %+v, want to wait", p.Pod)
+	}
+}
+
+// TestNobodyBeginsBesideThoseWhoLeave: the one that is to stay asks nobody, and would restore beside the others if it lost its data.
+func TestNobodyBeginsBesideThoseWhoLeave(t *testing.T) {
+	held := func(o *Observed) bool {
+		for _, object := range mustDecide(t, o, testSettings).Objects {
+			if c, ok := object.(*corev1.ConfigMap); ok {
+				return strings.Contains(c.Data[desired.SidecarFile], "othersLeave: true")
+			}
+		}
+		t.Fatal("no ConfigMap is applied")
+		return false
+	}
+	if held(running(t, 3)) {
+		t.Error("of three, nobody is held back")
+	}
+	if !held(running(t, 3, relaxed, wants(1))) {
+		t.Error("from 3 to 1, the one that stays may begin beside the others")
+	}
+	o := running(t, 1)
+	if held(o) {
+		t.Error("a single member may not begin")
+	}
+	o.join(1, false)
+	if !held(o) {
+		t.Error("it may while the pod of another one is there")
+	}
+}
+
+// TestMembersOfDifferentClustersAreLeftAlone: which of two clusters is the right one, a person decides.
+func TestMembersOfDifferentClustersAreLeftAlone(t *testing.T) {
+	o := running(t, 3, relaxed, wants(1), former(1), func(o *Observed) {
+		o.Sidecars[0] = agentapi.Member{Name: "main-0", ID: id(0), ClusterID: "c2", BackupLeader: true,
+			Etcd: &agentapi.Etcd{Leader: id(0), Revision: 5000, Members: []agentapi.Listed{{ID: id(0), Name: "main-0", PeerURLs: []string{"http://main-0"}}}}}
+	})
+	for _, i := range []int{1, 2} {
+		m := o.Sidecars[i]
+		m.ClusterID = "c1"
+		o.Sidecars[i] = m
+	}
+	p := mustDecide(t, o, testSettings)
+	if p.Size.Replicas != 3 || !strings.Contains(p.Waits(), "main-0 of c2") || !strings.Contains(p.Waits(), "main-1 and main-2 of c1") {
+		t.Errorf("replicas %d, waiting for %q; want all to stay, and to tell who is of which cluster", p.Size.Replicas, p.Waits())
+	}
+	if p.Pod.Kind == rollout.Delete {
+		t.Errorf("%+v, want no pod to be replaced", p.Pod)
 	}
 }
 
@@ -347,9 +399,15 @@ func TestAnotherImageOfEtcdComesAfterASnapshot(t *testing.T) {
 		t.Errorf("without a store: %+v, want main-1 to be replaced", p.Pod)
 	}
 	o = running(t, 3, former(1), another, func(o *Observed) { o.Members[2].Status.Snapshots.NothingNew = ptr(ago(time.Hour)) })
+	before := o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum]
 	o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] = "another bucket"
 	if p = mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Delete || p.Snapshot != nil {
 		t.Errorf("backups are broken and the template mends them: %+v, snapshot %+v, want main-1 to be replaced", p.Pod, p.Snapshot)
+	}
+	o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum] = before
+	o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupMeansChecksum] = "another time for a full"
+	if p = mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Wait || p.Snapshot == nil {
+		t.Errorf("they stay where they are: %+v, snapshot %+v, want a snapshot first", p.Pod, p.Snapshot)
 	}
 }
 
@@ -555,6 +613,37 @@ func TestTheServiceFollowsPodsThatAreMadeAnew(t *testing.T) {
 	})
 	if got := strings.Join(changes(o, mustDecide(t, o, tends)), ", "); got != "change Service main-client, make ConfigMap main-config, change StatefulSet main" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestWhatBackupsAreMadeWithIsInADigest(t *testing.T) {
+	of := func(change func(b *druidv1alpha1.BackupSpec)) string {
+		o := running(t, 3)
+		o.Etcd.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Container: ptr("backups"), Prefix: "p", Provider: ptr(druidv1alpha1.StorageProvider("aws"))}
+		change(&o.Etcd.Spec.Backup)
+		return meansChecksum(o.Etcd)
+	}
+	before := of(func(*druidv1alpha1.BackupSpec) {})
+	for what, change := range map[string]func(b *druidv1alpha1.BackupSpec){
+		"image": func(b *druidv1alpha1.BackupSpec) { b.Image = ptr("mended:1") },
+		"resources": func(b *druidv1alpha1.BackupSpec) {
+			b.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}
+		},
+		"timeout": func(b *druidv1alpha1.BackupSpec) { b.EtcdSnapshotTimeout = &metav1.Duration{Duration: time.Hour} },
+		"memory":  func(b *druidv1alpha1.BackupSpec) { b.DeltaSnapshotMemoryLimit = ptr(resource.MustParse("7Mi")) },
+		"election": func(b *druidv1alpha1.BackupSpec) {
+			b.LeaderElection = &druidv1alpha1.LeaderElectionSpec{EtcdConnectionTimeout: &metav1.Duration{Duration: time.Minute}}
+		},
+	} {
+		if of(change) == before {
+			t.Errorf("another %s does not change the digest", what)
+		}
+	}
+	if got := of(func(b *druidv1alpha1.BackupSpec) { b.Store.Prefix = "q" }); got != before {
+		t.Error("another place changes the digest of the means")
+	}
+	if got := of(func(b *druidv1alpha1.BackupSpec) { b.Store = nil }); got != "" {
+		t.Errorf("the digest without backups is %q", got)
 	}
 }
 

@@ -35,20 +35,20 @@ func (a httpAsker) etcds(ctx context.Context, e *druidv1alpha1.Etcd) (member.Con
 		return cfg, err
 	}
 	cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: e.LocalHostName()}
-	if t.ClientTLSSecretRef == nil {
+	if t.ClientSecret() == "" {
 		return cfg, nil
 	}
-	cert, err := a.dials().Key(ctx, e, t.ClientTLSSecretRef.Name, corev1.TLSCertKey)
+	cert, err := a.dials().Key(ctx, e, t.ClientSecret(), corev1.TLSCertKey)
 	if err != nil {
 		return cfg, err
 	}
-	key, err := a.dials().Key(ctx, e, t.ClientTLSSecretRef.Name, corev1.TLSPrivateKeyKey)
+	key, err := a.dials().Key(ctx, e, t.ClientSecret(), corev1.TLSPrivateKeyKey)
 	if err != nil {
 		return cfg, err
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return cfg, fmt.Errorf("the Secret %s: %w", t.ClientTLSSecretRef.Name, err)
+		return cfg, fmt.Errorf("the Secret %s: %w", t.ClientSecret(), err)
 	}
 	cfg.TLS.Certificates = []tls.Certificate{pair}
 	return cfg, nil

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,8 +100,6 @@ func podStep(o *Observed, hold string, safe safety, now time.Time) rollout.Step 
 		Observed:      o.StatefulSet.Status.ObservedGeneration >= o.StatefulSet.Generation,
 		BackupHealthy: safe.backedUp, BackupWhy: safe.why, NoStore: safe.noStore,
 		MendsBackup: mendsBackup(o), Hold: hold,
-		// etcd is not asked to hand over: it does so by itself when its pod is stopped.
-		HandOverFailed: "its wrapper does that when the pod is stopped",
 	}
 	for i := range o.Pods {
 		f.Pods = append(f.Pods, podOf(o, o.Pods[i], now))
@@ -164,7 +163,7 @@ func busy(m agentapi.Member) string {
 func membersHealth(o *Observed) (voters int, wrong string) {
 	listed, known := o.listed()
 	if !known {
-		return 0, "no member answers that sees a leader"
+		return 0, cmp.Or(o.split(), "no member answers that sees a leader")
 	}
 	var all []string
 	for _, l := range listed {
@@ -199,11 +198,16 @@ func name(l agentapi.Listed) string {
 	return "the member at " + strings.Join(l.PeerURLs, ", ")
 }
 
-// mendsBackup says whether the newest template has the backups go elsewhere than a pod that has a
+// mendsBackup says whether the newest template has the backups go elsewhere, or be made by other means, than a pod that has a
 // former one.
 func mendsBackup(o *Observed) bool {
-	want := o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum]
+	return differ(o, druidv1alpha1.AnnotationBackupChecksum) || differ(o, druidv1alpha1.AnnotationBackupMeansChecksum)
+}
+
+// differ: a pod of a former template has another value of the annotation than the newest template.
+func differ(o *Observed, annotation string) bool {
+	want := o.StatefulSet.Spec.Template.Annotations[annotation]
 	return slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
-		return !upToDate(p, o.StatefulSet) && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want
+		return !upToDate(p, o.StatefulSet) && p.Annotations[annotation] != want
 	})
 }

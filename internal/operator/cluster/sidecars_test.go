@@ -202,19 +202,25 @@ func TestASnapshotIsDoneWhenItIsVerified(t *testing.T) {
 	other := func(base string) agentapi.Operation {
 		return agentapi.Operation{Kind: "verify", Status: agentapi.Success, Start: testNow, Proved: &agentapi.Proved{Base: base, EndRevision: 11}}
 	}
+	older := other("Full-0")
+	older.Proved.EndRevision = 10
 	for phrase, c := range map[string]struct {
 		leader   bool
 		verified []agentapi.Operation
 		want     string // why it failed
+		upgrade  bool   // it need not be the final one
 	}{
-		"it can be restored":        {true, []agentapi.Operation{operation(agentapi.InProgress, ""), operation(agentapi.Success, "")}, ""},
-		"it cannot be restored":     {true, []agentapi.Operation{operation(agentapi.Failed, "a hole at 7")}, "cannot be restored: a hole at 7"},
-		"another one is verified":   {true, []agentapi.Operation{other("Full-0")}, "Full-0 was verified in its place"},
-		"first another one is":      {true, []agentapi.Operation{other("Full-0"), other("Full-1")}, ""},
-		"it does not say which one": {true, []agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: testNow}}, "does not tell what it verified"},
-		"the sidecar forgot it":     {true, []agentapi.Operation{{Kind: "defragment"}}, "the sidecar has begun anew"},
-		"nobody makes the backups":  {false, nil, "no sidecar answers that makes the backups"},
-		"an older one is not taken": {true, []agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: testNow.Add(-time.Hour)}}, "the sidecar has begun anew"},
+		"it can be restored":                               {true, []agentapi.Operation{operation(agentapi.InProgress, ""), operation(agentapi.Success, "")}, "", false},
+		"it cannot be restored":                            {true, []agentapi.Operation{operation(agentapi.Failed, "a hole at 7")}, "cannot be restored: a hole at 7", false},
+		"another one is verified":                          {true, []agentapi.Operation{other("Full-0")}, "Full-0 was verified in its place", false},
+		"first another one is":                             {true, []agentapi.Operation{other("Full-0"), other("Full-1")}, "", false},
+		"it does not say which one":                        {true, []agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: testNow}}, "does not tell what it verified", false},
+		"the sidecar forgot it":                            {true, []agentapi.Operation{{Kind: "defragment"}}, "the sidecar has begun anew", false},
+		"nobody makes the backups":                         {false, nil, "no sidecar answers that makes the backups", false},
+		"an older one is not taken":                        {true, []agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: testNow.Add(-time.Hour)}}, "the sidecar has begun anew", false},
+		"before an upgrade a former one, then a later one": {true, []agentapi.Operation{other("Full-0"), other("Full-2")}, "", true},
+		"before an upgrade only what was there before":     {true, []agentapi.Operation{older}, "Full-0 was verified in its place", true},
+		"before an upgrade it does not say which one":      {true, []agentapi.Operation{{Kind: "verify", Status: agentapi.Success, Start: testNow}}, "does not tell what it verified", true},
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			s := &sidecar{member: agentapi.Member{BackupLeader: c.leader}, verified: c.verified}
@@ -223,7 +229,7 @@ func TestASnapshotIsDoneWhenItIsVerified(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- all.Start(ctx) }()
-			what := Snapshot{For: "the test", Final: true, Purpose: "u/5"}
+			what := Snapshot{For: "the test", Final: !c.upgrade, Purpose: "u/5"}
 			all.begin(o, what)
 			all.begin(o, what) // which is one
 			told := <-all.told
@@ -233,6 +239,13 @@ func TestASnapshotIsDoneWhenItIsVerified(t *testing.T) {
 			state := all.of(o.Etcd)[what.For]
 			if state.Done != (c.want == "") || !strings.Contains(state.Failed, c.want) || state.Running {
 				t.Errorf("%+v, want done or failed with %q", state, c.want)
+			}
+			if c.upgrade {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				return
 			}
 			if f := state.Final; (f != nil) != state.Done || f != nil && (f.Name != "Full-1" || f.Revision != 11 || f.ProtectedUntil == nil || !f.ProtectedUntil.Time.Equal(testNow.Add(time.Hour))) {
 				t.Errorf("%+v, want what was taken", f)

@@ -150,6 +150,14 @@ func (s size) step(now time.Time, safe safety) rollout.ScaleStep {
 	return rollout.Scale(s.facts(now, safe))
 }
 
+// othersRun: there are pods of other members than the first, or there will be again before anybody looks.
+func (o *Observed) othersRun() bool {
+	return o.replicas() > 1 || slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
+		n, _ := o.Etcd.PodOrdinal(p.Name)
+		return n > 0
+	})
+}
+
 // leaving are pods that their StatefulSet does not want any more.
 func (s size) leaving() string {
 	var names []string
@@ -225,7 +233,7 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 		}
 	}
 	listed, known := s.o.listed()
-	f.MembersKnown = known
+	f.MembersKnown, f.Split = known, s.o.split()
 	for _, l := range listed {
 		if m, ours := s.memberOf(l, now); ours {
 			f.Members = append(f.Members, m)
@@ -234,12 +242,35 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 	return f
 }
 
+// split says which members are of different clusters, each of which has a leader. Nobody's list counts then.
+func (o *Observed) split() string {
+	of := map[string][]string{}
+	for _, m := range o.Sidecars {
+		if participates(m) && m.ClusterID != "" {
+			of[m.ClusterID] = append(of[m.ClusterID], m.Name)
+		}
+	}
+	if len(of) < 2 {
+		return ""
+	}
+	var parts []string
+	for id, names := range of {
+		slices.Sort(names)
+		parts = append(parts, strings.Join(names, " and ")+" of "+id)
+	}
+	slices.Sort(parts)
+	return "the members are of different clusters, " + strings.Join(parts, ", ") + ": delete pods and claims of those that are not to be kept"
+}
+
 // listed is the list of members of the sidecar that knows best: whose etcd sees a leader, or leads
 // itself, and has come furthest.
 func (o *Observed) listed() (list []agentapi.Listed, known bool) {
+	if o.split() != "" {
+		return nil, false
+	}
 	var best *agentapi.Member
 	for _, m := range o.Sidecars {
-		if m.Etcd == nil || m.Etcd.Leader == "" || m.Etcd.Learner || len(m.Etcd.Members) == 0 {
+		if !participates(m) || len(m.Etcd.Members) == 0 {
 			continue
 		}
 		if best == nil || cmp.Or(compareBool(leads(m), leads(*best)), cmp.Compare(m.Etcd.Revision, best.Etcd.Revision), cmp.Compare(best.Name, m.Name)) > 0 {

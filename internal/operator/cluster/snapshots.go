@@ -68,7 +68,7 @@ func (s SnapshotState) due(now time.Time) bool {
 // beforeUpgrade is the snapshot before pods get another image of etcd; nil: none is needed, or none could
 // be taken as the former template has no backups that work.
 func beforeUpgrade(o *Observed, safe safety) *Snapshot {
-	if o.StatefulSet == nil || !o.Etcd.BackupsEnabled() || !safe.backedUp && mendsBackup(o) && !o.originals() {
+	if o.StatefulSet == nil || !o.Etcd.BackupsEnabled() || !safe.backedUp && differ(o, druidv1alpha1.AnnotationBackupChecksum) && !o.originals() {
 		return nil
 	}
 	image := func(all []corev1.Container) string {
@@ -331,8 +331,8 @@ func lockOf(ctx context.Context, c *agentapi.Client, name string) (agentapi.Snap
 	return *l.FullSnapshot, nil
 }
 
-// proven is nil when the newest chain can be restored. Of a final full it must be that one's, up to its last revision: a
-// proof that was under way before is not of it, and is asked for again.
+// proven is nil when the chain of the full can be restored, up to its last revision: a proof that was under way before is not
+// of it, and is asked for again. Exactly that full must be the base, or else a later one may be.
 func proven(ctx context.Context, c *agentapi.Client, taken druidv1alpha1.FinalSnapshot, exactly bool) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
@@ -343,7 +343,7 @@ func proven(ctx context.Context, c *agentapi.Client, taken druidv1alpha1.FinalSn
 			return fmt.Errorf("the snapshot was taken, but not verified: %w", err)
 		case op.Status != agentapi.Success:
 			return fmt.Errorf("the snapshot was taken, but cannot be restored: %s", op.Message)
-		case !exactly, op.Proved != nil && op.Proved.Base == taken.Name && op.Proved.EndRevision >= taken.Revision:
+		case op.Proved != nil && op.Proved.EndRevision >= taken.Revision && (op.Proved.Base == taken.Name || again == 1 && !exactly):
 			return nil
 		case again == 1 && op.Proved != nil && op.Proved.Base == taken.Name:
 			return fmt.Errorf("the snapshot %s was taken up to revision %d, and verified up to revision %d", taken.Name, taken.Revision, op.Proved.EndRevision)

@@ -38,7 +38,7 @@ func etcdContainer(in Input) corev1.Container {
 	}
 	if t := e.Spec.Backup.TLS; t != nil {
 		args = append(args, caArgument+sidecarCA+"/"+value(t.TLSCASecretRef.DataKey, caKey))
-		if t.ClientTLSSecretRef != nil {
+		if t.ClientSecret() != "" {
 			args = append(args, "--backup-restore-client-cert-path="+sidecarClientTLS+"/tls.crt", "--backup-restore-client-key-path="+sidecarClientTLS+"/tls.key")
 		}
 	}

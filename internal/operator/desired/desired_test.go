@@ -116,6 +116,23 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	}
 }
 
+// TestAnEmptyReferenceIsNone: clients written in Go send an empty reference for none.
+func TestAnEmptyReferenceIsNone(t *testing.T) {
+	made := func(ref *corev1.SecretReference) *Set {
+		s, err := Objects(input(etcd(func(e *druidv1alpha1.Etcd) {
+			e.Spec.Backup.TLS, e.Spec.Etcd.ClientUrlTLS = ptr(tls("sidecar")), ptr(tls("etcd"))
+			e.Spec.Backup.TLS.ClientTLSSecretRef, e.Spec.Etcd.ClientUrlTLS.ClientTLSSecretRef = ref, ref
+		})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &s
+	}
+	if diff := cmp.Diff(made(nil), made(&corev1.SecretReference{})); diff != "" {
+		t.Errorf("(-none +empty):\n%s", diff)
+	}
+}
+
 func TestTheSidecarIsToldOfTheLocksThatItAsksFor(t *testing.T) {
 	of := func(i *druidv1alpha1.ImmutabilitySpec) config.ObjectLock {
 		s, err := Objects(input(etcd(func(e *druidv1alpha1.Etcd) { withEverything(e); e.Spec.Backup.Store.Immutability = i })))

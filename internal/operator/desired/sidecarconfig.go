@@ -52,6 +52,9 @@ func restorationConfig(in Input) map[string]any {
 	if in.AtLeast > 0 {
 		conf[atLeastRevision] = in.AtLeast
 	}
+	if in.OthersLeave {
+		conf["othersLeave"] = true
+	}
 	return conf
 }
 
@@ -89,7 +92,7 @@ func serverConfig(e *druidv1alpha1.Etcd) map[string]any {
 		ca := sidecarCA + "/" + value(t.TLSCASecretRef.DataKey, caKey)
 		server["server-cert"], server["server-key"] = sidecarServerTLS+"/tls.crt", sidecarServerTLS+"/tls.key"
 		server["ca"], server["client-ca"] = ca, ca
-		if t.ClientTLSSecretRef != nil {
+		if t.ClientSecret() != "" {
 			server["client-cert"], server["client-key"] = sidecarClientTLS+"/tls.crt", sidecarClientTLS+"/tls.key"
 		}
 	}
@@ -115,7 +118,7 @@ func connectionConfig(e *druidv1alpha1.Etcd) map[string]any {
 	}
 	connection["insecureTransport"] = false
 	connection["caFile"] = clientCA + "/" + value(t.TLSCASecretRef.DataKey, caKey)
-	if t.ClientTLSSecretRef != nil {
+	if t.ClientSecret() != "" {
 		connection["certFile"], connection["keyFile"] = clientTLS+"/tls.crt", clientTLS+"/tls.key"
 	}
 	return connection

@@ -51,7 +51,7 @@ func statefulSet(in Input) (*appsv1.StatefulSet, error) {
 }
 
 // configChecksum is over what takes effect only in a new pod. Who the members are, how they are
-// reached, which cluster outside they join, what their backups must have, and whether a full is taken first is read by the
+// reached, which cluster outside they join, what their backups must have, whether a full is taken first, and whether others leave is read by the
 // sidecars while they run: a change of it replaces no pod.
 func configChecksum(in Input) (string, error) {
 	etcd := etcdConfig(in)
@@ -60,7 +60,7 @@ func configChecksum(in Input) (string, error) {
 	} {
 		delete(etcd, live)
 	}
-	in.AtLeast, in.FullFirst = 0, false
+	in.AtLeast, in.FullFirst, in.OthersLeave = 0, false, false
 	sidecar := sidecarConfig(in)
 	delete(sidecar, existingCluster)
 	b, err := json.Marshal(map[string]any{EtcdFile: etcd, SidecarFile: sidecar})

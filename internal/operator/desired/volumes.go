@@ -60,16 +60,10 @@ func secrets(in Input) []secretUse {
 	add := func(volume, secret, dir string, etcd, sidecar bool) {
 		all = append(all, secretUse{volume, secret, dir, etcd, sidecar})
 	}
-	client := func(t *druidv1alpha1.TLSConfig) string {
-		if t.ClientTLSSecretRef == nil {
-			return ""
-		}
-		return t.ClientTLSSecretRef.Name
-	}
 	if t := e.Spec.Etcd.ClientUrlTLS; t != nil {
 		add(clientCAVolume, t.TLSCASecretRef.Name, clientCA, true, true)
 		add(clientServerVol, t.ServerTLSSecretRef.Name, clientServerTLS, true, false)
-		if name := client(t); name != "" {
+		if name := t.ClientSecret(); name != "" {
 			add(clientTLSVolume, name, clientTLS, false, true)
 		}
 	}
@@ -83,7 +77,7 @@ func secrets(in Input) []secretUse {
 	if t := e.Spec.Backup.TLS; t != nil {
 		add(sidecarCAVolume, t.TLSCASecretRef.Name, sidecarCA, true, true)
 		add(sidecarServerVol, t.ServerTLSSecretRef.Name, sidecarServerTLS, false, true)
-		if name := client(t); name != "" {
+		if name := t.ClientSecret(); name != "" {
 			add(sidecarClientVol, name, sidecarClientTLS, true, true)
 		}
 	}

@@ -79,17 +79,13 @@ type Facts struct {
 	// Hold is what must be finished before a pod that takes part is replaced, such as "the snapshot
 	// before the change of version". Empty: nothing.
 	Hold string
-	// HandOverFailed is why the leadership could not be handed over just now. The leader's pod is
-	// then replaced all the same: its etcd hands over when it stops, or else the others elect.
-	HandOverFailed string
 }
 
 // Step is what is done next.
 type Step struct {
 	Kind   StepKind
-	Pod    string // of Delete: which goes; of HandOver: which leads
+	Pod    string // of Delete: which goes
 	UID    string // of that pod: a precondition of the deletion
-	To     string // of HandOver: the pod whose member shall lead
 	Reason string // one sentence for people
 }
 
@@ -98,10 +94,9 @@ type StepKind string
 
 // The kinds.
 const (
-	Wait     StepKind = "Wait"     // for what Reason says
-	HandOver StepKind = "HandOver" // have another member lead, then ask again
-	Delete   StepKind = "Delete"   // the pod, which its StatefulSet makes anew
-	Done     StepKind = "Done"     // every pod is up to date and ready
+	Wait   StepKind = "Wait"   // for what Reason says
+	Delete StepKind = "Delete" // the pod, which its StatefulSet makes anew
+	Done   StepKind = "Done"   // every pod is up to date and ready
 )
 
 // quorum of so many voters.

@@ -199,18 +199,15 @@ func (f Facts) endangered() string {
 	return ""
 }
 
-// replaceLeader is the step when the leader's pod is the last.
+// replaceLeader is the step when the leader's pod is the last. Its wrapper hands the leadership over when it is stopped, before etcd ends.
 func (f Facts) replaceLeader() Step {
 	i := slices.IndexFunc(f.Pods, func(p Pod) bool { return p.Leader || f.Voters == 1 })
 	p := f.Pods[i]
-	switch {
-	case f.Voters == 1:
-		return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template, and is the only member: the cluster is away until it is back", p.Name)}
-	case f.HandOverFailed != "":
-		return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: fmt.Sprintf("%s has a former template, and is the last one; it leads, and the leadership could not be handed over before (%s), so its etcd hands it over when it stops", p.Name, f.HandOverFailed)}
+	why := "has a former template, is the last one, and leads: it hands the leadership over when it is stopped"
+	if f.Voters == 1 {
+		why = "has a former template, and is the only member: the cluster is away until it is back"
 	}
-	to := f.Pods[slices.IndexFunc(f.Pods, func(o Pod) bool { return !o.Leader })]
-	return Step{Kind: HandOver, Pod: p.Name, UID: p.UID, To: to.Name, Reason: fmt.Sprintf("%s has a former template, is the last one, and leads: %s leads instead before it is replaced", p.Name, to.Name)}
+	return Step{Kind: Delete, Pod: p.Name, UID: p.UID, Reason: p.Name + " " + why}
 }
 
 // unready says which of the pods is not ready, and what that means to people.

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func (f ScaleFacts) decide() ScaleStep {
 		return s
 	case !f.MembersKnown:
 		s := f.keep("nothing is changed while the members are not known")
-		s.Waits = "a member that answers and sees a leader"
+		s.Waits = cmp.Or(f.Split, "a member that answers and sees a leader")
 		return s
 	case f.settled() && f.scheme() != "":
 		return f.switchScheme()

@@ -79,6 +79,7 @@ func TestHowTheNumberOfMembersChanges(t *testing.T) {
 		"3 to 1: who leaves is ill":                        {settled(3, want(1), each(down, 2)), values{Members: 1, Replicas: 3}, ""},
 		"3 to 1: backups are ill":                          {settled(3, want(1), noBackup), values{Members: 3, Replicas: 3}, "the bucket does not answer"},
 		"3 to 1: there are no backups":                     {settled(3, want(1), noBackup, func(f *ScaleFacts) { f.NoStore = true }), values{Members: 1, Replicas: 3}, ""},
+		"3 to 1: two clusters answer":                      {settled(3, want(1), listed(1), unknown, func(f *ScaleFacts) { f.Split = "of different clusters" }), values{Members: 1, Replicas: 3}, "of different clusters"},
 		"3 to 1: nobody answers":                           {settled(3, want(1), listed(1), unknown), values{Members: 1, Replicas: 3}, "a member that answers"},
 		"3 to 1: who stays is away for a moment":           {settled(3, want(1), listed(1), each(sick, 0)), values{Members: 1, Replicas: 3}, "remove main-1, main-2"},
 		"3 to 1: who stays is down":                        {settled(3, want(1), listed(1), each(down, 0)), values{Members: 3, Replicas: 3}, ""},

@@ -32,6 +32,8 @@ type ScaleFacts struct {
 	// Members is the list of a member that answers and sees a leader; MembersKnown: there was one.
 	Members      []Member
 	MembersKnown bool
+	// Split is which members are of different clusters; empty: none are. Then no list counts.
+	Split string
 	// Unborn: it is certain that no cluster was ever begun: no pod started, or each of them says
 	// that it never had data.
 	Unborn bool

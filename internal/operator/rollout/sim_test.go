@@ -211,9 +211,6 @@ func (w *world) facts(s ScaleStep) Facts {
 		f.Pods = append(f.Pods, q)
 		f.MembersHealthy = f.MembersHealthy && voter
 	}
-	if w.r.IntN(8) == 0 {
-		f.HandOverFailed = "no answer"
-	}
 	return f
 }
 
@@ -239,17 +236,8 @@ func (w *world) operate() {
 	f := w.facts(s)
 	for range 1 + w.r.IntN(2) { // the second time with what was the case before
 		step := Next(f)
-		if step.Kind == Delete || step.Kind == HandOver {
-			w.logf("%s %s %s: %s", step.Kind, step.Pod, step.To, step.Reason)
-		}
-		switch step.Kind {
-		case HandOver:
-			var to int
-			_, _ = fmt.Sscan(step.To, &to)
-			if w.voters[to] && w.runs(to) {
-				w.leader = to
-			}
-		case Delete:
+		if step.Kind == Delete {
+			w.logf("%s %s: %s", step.Kind, step.Pod, step.Reason)
 			w.remove(step)
 		}
 		if w.r.IntN(3) == 0 {
