@@ -123,6 +123,9 @@ func TestWhatIsThereAlreadyCanStillBeWritten(t *testing.T) {
 		"a shared port":               {"spec.backup.port": 2379},
 		"TLS without a client's":      {"spec.etcd.clientUrlTls": `{tlsCASecretRef: {name: ca}, serverTLSSecretRef: {name: server}}`},
 		"deltas rarer than collected": {"spec.backup.deltaSnapshotPeriod": "13h"},
+		"URLs of a stranger":          {"spec.etcd.additionalAdvertisePeerURLs": `[{memberName: other-0, urls: ["http://a:2380"]}]`},
+		"URLs beyond the cluster":     {"spec.etcd.additionalAdvertisePeerURLs": `[{memberName: etcd-main-7, urls: ["http://a:2380"]}]`},
+		"an own name outside":         {"spec.etcd.bootstrapWithExistingCluster": `{members: [{name: etcd-main-0, peerUrls: ["http://b:2380"]}], clientEndpoints: ["http://b:2379"]}`},
 	} {
 		for what, change := range map[string]crdtest.Set{
 			"a finalizer": {"metadata.finalizers": `["druid.gardener.cloud/etcd-druid"]`},

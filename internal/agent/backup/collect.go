@@ -18,8 +18,12 @@ func (t *term) collect(ctx context.Context) error {
 	return t.letGo(ctx, t.store, t.cfg.Prefix, nil)
 }
 
-// letGo collects below a prefix. Snapshots that stay says so of are left alone.
+// letGo collects below a prefix, unless somebody else writes the backups by now: an idle etcd has nothing to upload, so that nobody would
+// have noticed. Snapshots that stay says so of are left alone.
 func (t *term) letGo(ctx context.Context, from *renewing, prefix string, stays func(snapshot.Name) bool) error {
+	if err := t.snapshotter().StillOwner(ctx); err != nil {
+		return err
+	}
 	if err := from.ready(ctx); err != nil {
 		return err
 	}

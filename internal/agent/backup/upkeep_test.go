@@ -15,6 +15,8 @@ import (
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -45,6 +47,29 @@ func TestWhatThePolicyLetsGoIsCollected(t *testing.T) {
 	})
 	reaches(t, bucket, last)
 	whole(t, bucket, last)
+}
+
+// TestNothingOfAnotherOwnerIsCollected has somebody take the prefix over while this cluster has nothing to upload.
+func TestNothingOfAnotherOwnerIsCollected(t *testing.T) {
+	t.Parallel()
+	e, bucket := newEtcds(t, 1), memory()
+	cfg := e.config(0, to(bucket))
+	cfg.CollectEvery, cfg.Policy = 0, retention.Policy{Method: retention.LimitBased, MaxBackups: 1}
+	sc := run(t, cfg)
+	for range 3 {
+		e.put(3)
+		full(t, sc)
+	}
+	before := countFulls(t, bucket, prefix)
+	if _, err := catalog.Claim(t.Context(), bucket, prefix, 1, snapshot.Owner{ID: "another", Since: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sc.term().collect(t.Context()); !errors.Is(err, snapshotter.ErrOwned) {
+		t.Errorf("collecting ends with %v, want snapshotter.ErrOwned", err)
+	}
+	if n := countFulls(t, bucket, prefix); n != before || n < 3 {
+		t.Errorf("%d fulls are left, want all %d", n, before)
+	}
 }
 
 func TestWithoutAPolicyOrAPeriodNothingIsCollected(t *testing.T) {

@@ -206,6 +206,18 @@ func refusal(current *catalog.OwnerRecord, id string) error {
 		ErrOwned, current.ID, note, since, id)
 }
 
+// StillOwner is ErrOwned if somebody has taken the prefix over since the session began. It is nil without a session, and where that cannot
+// be learned.
+func (s *Snapshotter) StillOwner(ctx context.Context) error {
+	s.mu.Lock()
+	n := s.current
+	s.mu.Unlock()
+	if n == nil {
+		return nil
+	}
+	return n.stillOwner(ctx)
+}
+
 // stillOwner looks whether somebody has taken the prefix over. It costs one small request
 // before each upload, and keeps the time short in which two write at once. What cannot be
 // learned is no reason to stop backing up.

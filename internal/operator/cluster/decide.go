@@ -260,11 +260,14 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 		return
 	}
 	hold := p.Size.Hold
-	var before *Snapshot
-	if before = beforeUpgrade(o, p.safe); size.want == 0 {
-		before = nil
-	}
-	if p.NoUpgrade = before == nil; before != nil {
+	before := beforeUpgrade(o, p.safe)
+	switch p.NoUpgrade = before == nil; {
+	case before == nil:
+	case size.want == 0: // the next life begins with the image, unless the last full must be made elsewhere
+		if before = nil; !differ(o, druidv1alpha1.AnnotationBackupChecksum) {
+			hold = cmp.Or(hold, "falling asleep, with the image of etcd that the members have,")
+		}
+	default:
 		hold = cmp.Or(hold, o.Snapshots[before.For].hold("the snapshot before the change of etcd's image"))
 	}
 	if p.Pod = podStep(o, hold, p.safe, now); p.Pod.Kind == rollout.Wait {

@@ -117,7 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.write(ctx, e, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.finish(ctx, e, p, out); err != nil {
+	if err := r.finish(ctx, o, p, out); err != nil {
 		return reconcile.Result{}, err
 	}
 	clock.Ended(metrics.Report)
@@ -316,7 +316,8 @@ func head(e *druidv1alpha1.Etcd) *metav1.PartialObjectMetadata {
 
 // finish takes annotations away by which somebody asked for what is done: for the specification that was seen, and
 // with the values that were. Who asks for a newer one meanwhile has that looked at.
-func (r *Reconciler) finish(ctx context.Context, e *druidv1alpha1.Etcd, p Plan, out outcome) error {
+func (r *Reconciler) finish(ctx context.Context, o *Observed, p Plan, out outcome) error {
+	e := o.Etcd
 	if len(out.failures) > 0 || len(p.Refused) > 0 || !p.Size.Done {
 		return nil
 	}
@@ -329,7 +330,7 @@ func (r *Reconciler) finish(ctx context.Context, e *druidv1alpha1.Etcd, p Plan, 
 			}
 		case druidv1alpha1.AnnotationTakeOverBackups:
 			// All pods were told, and whoever makes the backups could. While there are none the condition is that of before.
-			if p.Mode != ModeWatch && e.Spec.Replicas > 0 && p.Done() && holds(p.Conditions, druidv1alpha1.ConditionBackupReady) {
+			if p.Mode != ModeWatch && e.Spec.Replicas > 0 && p.Done() && len(elsewhere(o)) == 0 && holds(p.Conditions, druidv1alpha1.ConditionBackupReady) {
 				done = append(done, name)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubernetes "k8s.io/client-go/kubernetes/scheme"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/metrics"
 	"druid.internal/druid/internal/operator/rollout"
@@ -119,14 +121,14 @@ func TestARequestForANewerSpecificationStaysWhenTheOlderOneIsDone(t *testing.T) 
 	if err := c.Update(context.Background(), newer); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.finish(context.Background(), seen, done, outcome{}); err == nil {
+	if err := r.finish(context.Background(), &Observed{Observation: health.Observation{Etcd: seen}}, done, outcome{}); err == nil {
 		t.Error("the end of what was seen was no error, after which is looked again")
 	}
 	now, err := reread(t, c, e)
 	if err != nil || now.ReconcileRequested() == "" {
 		t.Errorf("annotations %v (%v): the request to apply the newer specification went unseen", now.Annotations, err)
 	}
-	if err := r.finish(context.Background(), now, done, outcome{}); err != nil {
+	if err := r.finish(context.Background(), &Observed{Observation: health.Observation{Etcd: now}}, done, outcome{}); err != nil {
 		t.Fatal(err)
 	}
 	if now, err = reread(t, c, e); err != nil || now.ReconcileRequested() != "" {
@@ -168,25 +170,41 @@ func TestALookThatCannotReadSaysSo(t *testing.T) {
 
 // Somebody may ask for it while the Etcd sleeps, together with another prefix. What is told of backups then is of before.
 func TestBackupsAreTakenOverByMembersAlone(t *testing.T) {
-	for replicas, want := range map[int32]bool{0: true, 3: false} {
-		e := newEtcd(replicas, func(e *druidv1alpha1.Etcd) {
+	for phrase, c := range map[string]struct {
+		replicas int32
+		told     bool
+		want     bool
+	}{
+		"it sleeps":                  {0, true, true},
+		"all pods were told":         {3, true, false},
+		"a pod has another template": {3, false, true},
+	} {
+		e := newEtcd(c.replicas, func(e *druidv1alpha1.Etcd) {
 			e.Annotations = map[string]string{druidv1alpha1.AnnotationTakeOverBackups: "true"}
 		})
-		r, c := newReconciler(t, e)
-		seen, err := reread(t, c, e)
+		r, api := newReconciler(t, e)
+		seen, err := reread(t, api, e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := Plan{Mode: ModeApply, Size: rollout.ScaleStep{Done: true}, Conditions: []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionBackupReady, Status: druidv1alpha1.ConditionTrue}}}
-		if err := r.finish(t.Context(), seen, p, outcome{}); err != nil {
+		o := &Observed{Observation: health.Observation{Etcd: seen}}
+		if c.replicas > 0 {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: e.PodName(0), Annotations: map[string]string{druidv1alpha1.AnnotationBackupChecksum: "of before"}}}
+			if c.told {
+				pod.Annotations[druidv1alpha1.AnnotationBackupChecksum] = backupChecksum(seen, ownerOf(o))
+			}
+			o.Pods = []*corev1.Pod{pod}
+		}
+		if err := r.finish(t.Context(), o, p, outcome{}); err != nil {
 			t.Fatal(err)
 		}
-		now, err := reread(t, c, e)
+		now, err := reread(t, api, e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := now.TakesOverBackups(); got != want {
-			t.Errorf("with %d replicas it is still asked for: %t, want %t", replicas, got, want)
+		if got := now.TakesOverBackups(); got != c.want {
+			t.Errorf("%s: it is still asked for: %t, want %t", phrase, got, c.want)
 		}
 	}
 }
