@@ -50,6 +50,7 @@ crds: {install: false}
 admissionPolicies: {install: false}
 webhook: {enabled: true, certificates: secret, secretName: mine, caBundle: PEM, exemptServiceAccounts: ["system:serviceaccount:ops:healer"]}
 resources: {requests: {cpu: "1"}, limits: null}
+env: [{name: GOMAXPROCS, value: "2"}]
 podAnnotations: {prometheus.io/scrape: "true"}
 podLabels: {team: storage}
 priorityClassName: system-cluster-critical
