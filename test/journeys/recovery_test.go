@@ -11,6 +11,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/test/process"
@@ -25,6 +28,7 @@ func recovery(t *testing.T, s *site) {
 	const namespace, before, after = "recovery", "shop", "shop-restored"
 	s.namespace(t, namespace)
 	p := s.open(t, namespace, spec(3, backed(s.bucket(t, namespace, namespace, before))))
+	s.apply(t, bystander(namespace))
 	p.write(t, p.client)
 	p.writers.Stop()
 	newest := p.writers.Ledger.Newest()
@@ -66,6 +70,21 @@ func (p *shop) loseMajority(t *testing.T) {
 	p.kubectl(t, "--namespace="+p.namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"-")
 }
 
+// theirs is the claim of somebody whose application has the name of the Etcd.
+const theirs = "uploads"
+
+// bystander is that claim: labelled as a part of something of that name, as others label theirs, and not managed by us.
+func bystander(namespace string) corev1.PersistentVolumeClaim {
+	return corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Name: theirs, Namespace: namespace, Labels: map[string]string{druidv1alpha1.LabelPartOf: name}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+		},
+	}
+}
+
 // waits is nil if the last transition of a member has this reason.
 func (p *shop) waits(member, reason string) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -86,8 +105,13 @@ func (p *shop) beginsAnew(t *testing.T, meanwhile func()) {
 	}
 	etcd("annotate", "etcd", name, druidv1alpha1.AnnotationSkipHibernationBackup+"=true", druidv1alpha1.AnnotationDisableProtection+"=")
 	etcd("scale", "etcd", name, "--replicas=0")
-	etcd("wait", "pod", "--selector="+druidv1alpha1.LabelPartOf+"="+name, "--for=delete", "--timeout="+patience.String())
-	etcd("delete", "persistentvolumeclaims", "--selector="+druidv1alpha1.LabelPartOf+"="+name, "--timeout="+patience.String())
+	ours := "--selector=" + druidv1alpha1.LabelManagedBy + "=" + druidv1alpha1.ManagedBy + "," + druidv1alpha1.LabelPartOf + "=" + name
+	etcd("wait", "pod", ours+","+druidv1alpha1.LabelComponent+"="+druidv1alpha1.ComponentStatefulSet, "--for=delete", "--timeout="+patience.String())
+	etcd("delete", "persistentvolumeclaims", ours, "--dry-run=server")
+	etcd("delete", "persistentvolumeclaims", ours, "--timeout="+patience.String())
+	if going := p.kubectl(t, "--namespace="+p.namespace, "get", "persistentvolumeclaim", theirs, "-o=jsonpath={.metadata.deletionTimestamp}"); going != "" {
+		t.Errorf("the claim %s of somebody else is being deleted since %s", theirs, going)
+	}
 	if meanwhile != nil {
 		meanwhile()
 	}
