@@ -107,7 +107,7 @@ take ` + "`etcd`" + ` from its label ` + "`app.kubernetes.io/part-of`" + `. With
 | ` + "`max by (namespace, etcd) (etcdbr_protection_excluded_snapshots) > 0`" + ` | somebody excluded snapshots; if the newest chain has one, nothing after it can be restored before the next full |
 | ` + "`max by (namespace, etcd) (etcdbr_protection_level{level=\"compliance\"}) < 1`" + ` | where compliance mode is wanted: something of the newest chain is less protected, ` + "`etcdbrctl bucket inspect`" + ` |
 | ` + "`increase(etcdbr_protection_verify_total{result=\"broken\"}[1d]) > 0`" + ` | the newest chain cannot be restored: ` + "`etcdbrctl verify`" + ` |
-| ` + "`time() - max by (namespace, etcd) (etcdbr_protection_verified_timestamp) > 2 * 86400`" + ` | for two days nothing was proven: the store, or no room for a database in the temporary directory; with another verificationPeriod twice that |
+| ` + "`time() - max by (namespace, etcd) (etcdbr_protection_verified_timestamp) > 2 * 86400`" + ` | for two days nothing was proven: the store, or no room for the database twice in the temporary directory; with another verificationPeriod twice that |
 | ` + "`max by (namespace, etcd) (etcdbr_backup_leader) == 1 unless max by (namespace, etcd) (etcdbr_protection_verified_timestamp)`" + ` for a day | nothing was ever proven since this sidecar leads: as above |
 | ` + "`increase(etcdbr_protection_compare_total{result!=\"agree\"}[1d]) > 0`" + ` | the members do not hold the same data |
 | ` + "`max by (namespace, etcd, alarm) (etcdbr_etcd_alarm) > 0`" + ` | etcd refuses writes; ` + "`waiting` in `GET /member`" + ` says what is done and what remains to do |

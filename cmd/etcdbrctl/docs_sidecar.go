@@ -59,7 +59,7 @@ on to the one that does, with its own credentials; 503 if there is none at the m
 | snapshotterConfig.snapshotFormat | native, or v2-json, which the original can read |
 | snapshotterConfig.fullFirst | who begins to make backups takes a full first of all, unless he took the newest one himself since he was started: for a cluster that wakes up, as somebody else may have written one meanwhile. Read again when the file changes |
 | snapshotterConfig.takeOver | restore from the prefix, and write there, although another owner has claimed it |
-| snapshotterConfig.verificationPeriod | how often the newest chain is restored in snapstoreConfig.tempDir, which needs room for the database, to prove that it can be; the result and the measured time are [metrics](metrics.md). The first proof comes an hour after a sidecar began to write the backups; 0: never |
+| snapshotterConfig.verificationPeriod | how often the newest chain is restored in snapstoreConfig.tempDir, which needs room for the database and what is in use of it (else no proof begins, as etcd may be on the same volume), to prove that it can be; the result and the measured time are [metrics](metrics.md). The first proof comes an hour after a sidecar began to write the backups; 0: never |
 | compressionConfig.policy | zstd, gzip, lzw or zlib; the original cannot read zstd |
 | restorationConfig.atLeastRevision | a revision that the backups are known to have held: a member without data waits for a person rather than to begin from less, or from nothing; 0: whatever there is. Read again when the file changes |
 | restorationConfig.othersLeave | the one wanted member begins nothing, restored or new, beside others that are about to leave its cluster. Read again when the file changes |

@@ -19,7 +19,7 @@ type replayFlags struct {
 }
 
 func (f *replayFlags) add(flags *pflag.FlagSet) {
-	f.addWith(flags, "directory with room for one database, made if need be; default: the system's temporary directory")
+	f.addWith(flags, "directory with room for two databases, made if need be; default: the system's temporary directory")
 }
 
 func (f *replayFlags) addWith(flags *pflag.FlagSet, scratch string) {

@@ -27,7 +27,7 @@ func (a *app) verifyCommand() *cobra.Command {
 
 The newest chain (or the one of --to-revision, --to-time, --snapshot) is replayed as restore
 would: digests, trailer, no gap, every key's history, every page, HashKV where etcd told it.
-The result is thrown away; room for one database is needed meanwhile.`,
+The result is thrown away; room for two databases is needed meanwhile.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all && (target.revision != 0 || target.time != "" || target.snapshot != "") {
 				return &usageError{fmt.Errorf("--all contradicts --to-revision, --to-time and --snapshot")}

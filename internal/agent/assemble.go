@@ -39,7 +39,7 @@ func (s *sidecar) assemble() (tasks []task, err error) {
 	}
 	follower := &follower{etcd: s.status, list: s.list, board: s.board, machine: s.machine, restart: s.wrapper.restart, healthy: s.forget, restored: s.metrics.Restored, log: s.Log,
 		interval: min(s.Config.LeaderElection.ReelectionPeriod.D(), followInterval), timeout: min(s.Config.LeaderElection.EtcdConnectionTimeout.D(), followTimeout)}
-	room := &room{of: func() (uint64, uint64, error) { return datadir.Room(filepath.Dir(s.templates.get().DataDir())) }, board: s.board, log: s.Log}
+	room := s.room()
 	room.look()                   // before anybody is told that there is some
 	looked := make(chan struct{}) // closed after the last look at etcd
 	follow := func(ctx context.Context) error {
@@ -62,6 +62,11 @@ func (s *sidecar) assemble() (tasks []task, err error) {
 		})
 	}
 	return tasks, nil
+}
+
+// room looks after the volume of the data.
+func (s *sidecar) room() *room {
+	return &room{of: func() (uint64, uint64, error) { return datadir.Room(filepath.Dir(s.templates.get().DataDir())) }, board: s.board, log: s.Log}
 }
 
 // initializer makes the machine that prepares the data directory.
@@ -215,7 +220,9 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 	o := backup.Config{
 		Local: backup.LocalOf(s.own, local), Voters: backup.VotersOf(s.own, s.followed.has), Store: s.Store, Prefix: c.Store.Prefix, Snapshots: snapshots,
 		Policy: policy, CollectEvery: c.Snapshotter.GarbageCollectionPeriod.D(), VerifyEvery: c.Snapshotter.VerificationPeriod.D(), LookTimeout: c.LeaderElection.EtcdConnectionTimeout.D(),
-		ScratchDir: c.Store.TempDir, ReplayMemory: int64(c.Restoration.MemoryLimit), Update: s.board.Update, Metrics: s.metrics, Log: s.Log,
+		ScratchDir: c.Store.TempDir, Room: func() error {
+			return s.room().forProof(func() (uint64, uint64, error) { return datadir.Room(c.Store.TempDir) })
+		}, ReplayMemory: int64(c.Restoration.MemoryLimit), Update: s.board.Update, Metrics: s.metrics, Log: s.Log,
 	}
 	if s.Second.Open != nil {
 		o.Second = &backup.Secondary{Source: s.Second, Prefix: c.Secondary.StoreConfig.Prefix, Every: c.Secondary.SyncPeriod.D(),

@@ -8,6 +8,7 @@ import (
 
 	"druid.internal/druid/internal/agent/status"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/etcd/datadir"
 )
 
 const (
@@ -40,6 +41,21 @@ func (r *room) run(ctx context.Context) error {
 			r.look()
 		}
 	}
+}
+
+// forProof says why a database cannot be restored beside etcd's: the full is unpacked, as large as the database, and what is
+// in use of it is written anew, and etcd's log must be able to grow meanwhile. nil: it can, or that is not known.
+func (r *room) forProof(scratch func() (free, size uint64, err error)) error {
+	free, _, err := scratch()
+	e := r.board.Get().Etcd
+	if err != nil || e == nil {
+		return nil
+	}
+	if need := uint64(e.DBSize) + uint64(e.DBSizeInUse) + 2*leastRoom; free < need {
+		return fmt.Errorf("%w: %d MB are free where a proof unpacks, and %d MB are needed, for the database, what is in use of it and etcd's log; enlarge the volume, or defragment",
+			datadir.ErrNoRoom, free/1_000_000, need/1_000_000)
+	}
+	return nil
 }
 
 // look asks once. What was told stays if the volume does not answer.

@@ -45,11 +45,13 @@ type Config struct {
 	// 1 and 5 seconds. While etcd does not tell, a leader goes on for three times the former.
 	LookEvery, LookTimeout time.Duration
 
-	// ScratchDir is an existing directory with room for one database, for proofs and
+	// ScratchDir is an existing directory with room for two databases, for proofs and
 	// compactions; empty: the system's. ReplayMemory bounds, in bytes, what they keep in memory;
 	// 0 means 64 MiB.
 	ScratchDir   string
 	ReplayMemory int64
+	// Room, if set, says why there is not enough room there; nil: there is, as far as is known.
+	Room func() error
 	// Compacted is how much history stays readable in what a compaction makes.
 	Compacted compactor.History
 

@@ -106,10 +106,16 @@ func (w *works) do(ctx context.Context, t *term, kind string) error {
 	var proved *agentapi.Proved
 	select {
 	case w.slot <- struct{}{}:
-		l.log.Info("a long operation begins", "operation", kind)
-		if kind == kindVerify {
+		if l.cfg.Room != nil {
+			err = l.cfg.Room() // etcd may lie on the same volume, and ends when it is full
+		}
+		switch l.log.Info("a long operation begins", "operation", kind); {
+		case err != nil && kind == kindVerify:
+			l.cfg.Metrics.Verified(metrics.Untold, l.cfg.Now(), 0)
+		case err != nil:
+		case kind == kindVerify:
 			said, proved, err = w.verify(ctx, t)
-		} else {
+		default:
 			said, err = w.compact(ctx, t)
 		}
 		<-w.slot

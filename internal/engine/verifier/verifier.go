@@ -30,7 +30,7 @@ type Request struct {
 	// restore to is proven from one full at least.
 	All bool
 
-	ScratchDir  string // an existing directory with room for one database; empty: the system's
+	ScratchDir  string // an existing directory with room for two databases; empty: the system's
 	MemoryLimit int64  // bytes, 0: the replay's default
 	Parallel    int    // deltas decoded at the same time, 0: one per processor
 
