@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,21 @@ func TestMissingSecretsAreTheReasonWhyMembersAreNotReady(t *testing.T) {
 		if again := druidv1alpha1.FindCondition(ownConditions(before, o, Plan{}, time.Unix(60, 0)), got.Type); !reflect.DeepEqual(again, got) {
 			t.Errorf("%s: the next look says %+v, and the one before %+v", name, again, got)
 		}
+	}
+}
+
+// TestSecretsOfAFormerSpecificationAreMissed: members that still use TLS between each other need them until all have changed.
+func TestSecretsOfAFormerSpecificationAreMissed(t *testing.T) {
+	o := running(t, 1, down(0), silent(0, 10*time.Minute), func(o *Observed) {
+		o.Pods[0].Spec.NodeName = "node"
+		o.Pods[0].Spec.Volumes = append(slices.Clone(o.Pods[0].Spec.Volumes), corev1.Volume{Name: "peer", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "peer-server"}}})
+	})
+	r, _ := newReconciler(t)
+	if err := r.missingSecrets(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if got := missing(o.MissingSecrets); !strings.Contains(got, "peer-server (main-0 still mounts it, the specification named it before)") {
+		t.Errorf("missing are %q", got)
 	}
 }
 

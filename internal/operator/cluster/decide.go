@@ -259,7 +259,7 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 	if p.Mode == ModeWatch || o.foreign() {
 		return
 	}
-	hold := p.Size.Hold
+	hold := cmp.Or(p.Size.Hold, moving(o, size))
 	before := beforeUpgrade(o, p.safe)
 	switch p.NoUpgrade = before == nil; {
 	case before == nil:

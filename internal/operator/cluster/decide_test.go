@@ -334,6 +334,34 @@ func TestPodsWithAFormerTemplateAreReplacedInOrder(t *testing.T) {
 	}
 }
 
+// TestNoPodIsReplacedWhileMembersMove: with new peer URLs their sidecars restart them, which nobody else coordinates.
+func TestNoPodIsReplacedWhileMembersMove(t *testing.T) {
+	for to, want := range map[string]rollout.StepKind{"": rollout.Delete, "http://main-0.main-peer.shoot.svc:2381": rollout.Wait} {
+		o := running(t, 3, former(1))
+		m := o.Sidecars[0]
+		if m.PeerURLs = o.configured().PeerURLs["main-0"]; len(m.PeerURLs) != 1 {
+			t.Fatalf("the configuration has main-0 at %q", m.PeerURLs)
+		}
+		if to != "" {
+			m.PeerURLs = []string{to}
+		}
+		o.Sidecars[0] = m
+		if p := mustDecide(t, o, testSettings); p.Pod.Kind != want || to != "" && !strings.Contains(p.Pod.Reason, "the change of the peer URLs of main-0") {
+			t.Errorf("main-0 at %q: %+v, want %s", m.PeerURLs, p.Pod, want)
+		}
+	}
+}
+
+// TestWhatFallsAsleepKeepsItsImage: the final full is of the etcd that has proven itself, and nothing new begins on the way down.
+func TestWhatFallsAsleepKeepsItsImage(t *testing.T) {
+	o := running(t, 3, former(1), func(o *Observed) {
+		o.Pods[1].Spec.Containers = []corev1.Container{{Name: desired.ContainerEtcd, Image: "former:1"}}
+	}, wants(0))
+	if p := mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Wait || !strings.Contains(p.Pod.Reason, "falling asleep") {
+		t.Errorf("%+v, want no pod to get another image", p.Pod)
+	}
+}
+
 // TestNobodyBeginsBesideThoseWhoLeave: the one that is to stay asks nobody, and would restore beside the others if it lost its data.
 func TestNobodyBeginsBesideThoseWhoLeave(t *testing.T) {
 	held := func(o *Observed) bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
@@ -196,6 +197,22 @@ func name(l agentapi.Listed) string {
 		return l.Name
 	}
 	return "the member at " + strings.Join(l.PeerURLs, ", ")
+}
+
+// moving names the change of peer URLs that members are about to make, by restarts of their own, one after the other; empty: none.
+func moving(o *Observed, s size) string {
+	var names []string
+	for _, m := range o.Sidecars {
+		want := s.live.PeerURLs[m.Name]
+		if len(want) > 0 && len(m.PeerURLs) > 0 && !sets.New(want...).Equal(sets.New(m.PeerURLs...)) {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "the change of the peer URLs of " + strings.Join(names, ", ")
 }
 
 // mendsBackup says whether the newest template has the backups go elsewhere, or be made by other means, than a pod that has a

@@ -26,6 +26,9 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 	if o.TokenTaken {
 		no("%s", tokenTaken(e))
 	}
+	if o.TokenEmpty {
+		no("the Secret %s has no %s any more, with which sidecars are asked: delete it, and another one is made", e.TokenSecretName(), desired.TokenKey)
+	}
 	for _, s := range e.Secrets() {
 		if s.Namespace != "" && s.Namespace != e.Namespace {
 			no("%s names the namespace %s, from which pods cannot have Secrets: copy %s into %s", s.Field, s.Namespace, s.Name, e.Namespace)

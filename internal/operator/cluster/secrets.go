@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,10 +57,12 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 		o.TokenGoing = true
 	case !belongs(&secret, e):
 		o.TokenTaken = true
+	case strings.TrimSpace(string(secret.Data[desired.TokenKey])) == "":
+		o.TokenEmpty = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tokens[e.UID] = r.now(); o.TokenGoing || o.TokenTaken {
+	if r.tokens[e.UID] = r.now(); o.TokenGoing || o.TokenTaken || o.TokenEmpty {
 		r.tokens[e.UID] = time.Time{} // at each look until one is there that is ours
 	}
 	return nil
@@ -123,6 +126,33 @@ func (r *Reconciler) missingSecrets(ctx context.Context, o *Observed) error {
 		}
 		if why := desired.Fault(o.Etcd, use.Field, secret, r.now()); why != "" {
 			o.FaultySecrets = append(o.FaultySecrets, FaultySecret{use, why})
+		}
+	}
+	return r.missingOfFormer(ctx, o, read)
+}
+
+// missingOfFormer finds those that pods have mounted which do not start, and that the specification does not name any more, as while members
+// change from TLS to none. read are those that were looked for.
+func (r *Reconciler) missingOfFormer(ctx context.Context, o *Observed, read map[string]*corev1.Secret) error {
+	for _, p := range o.Pods {
+		if podReady(p) {
+			continue
+		}
+		for _, v := range p.Spec.Volumes {
+			if v.Secret == nil || v.Secret.SecretName == o.Etcd.TokenSecretName() {
+				continue
+			}
+			name := v.Secret.SecretName
+			if _, known := read[name]; known {
+				continue
+			}
+			secret, err := r.secret(ctx, o.Etcd, name)
+			if err != nil {
+				return err
+			}
+			if read[name] = secret; secret == nil {
+				o.MissingSecrets = append(o.MissingSecrets, druidv1alpha1.SecretUse{Name: name, Namespace: o.Etcd.Namespace, Field: p.Name + " still mounts it, the specification named it before"})
+			}
 		}
 	}
 	return nil

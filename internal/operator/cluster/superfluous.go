@@ -37,7 +37,9 @@ func (p *Plan) superfluous(o *Observed, size size) {
 	if e.RuntimeComponentsDisabled() {
 		if o.replicas() == 0 && len(o.Pods) == 0 {
 			for _, key := range slices.SortedFunc(maps.Keys(o.Live), func(a, b Key) int { return strings.Compare(a.String(), b.String()) }) {
-				if key.Kind != "ConfigMap" && key.Kind != "StatefulSet" && key.Kind != druidv1alpha1.KindEtcdOperatorTask {
+				m, _ := o.Live[key].(*druidv1alpha1.EtcdMember)
+				forgets := m != nil && m.Status.Revision > known(e)
+				if key.Kind != "ConfigMap" && key.Kind != "StatefulSet" && key.Kind != druidv1alpha1.KindEtcdOperatorTask && !forgets {
 					remove(key.Kind, key.Name, "switched off by the annotation %s", druidv1alpha1.AnnotationDisableRuntimeComponents)
 				}
 			}

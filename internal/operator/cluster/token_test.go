@@ -14,7 +14,8 @@ import (
 func TestATokenThatIsDeletedWhilePodsRunIsMadeAnew(t *testing.T) {
 	o := running(t, 3)
 	now := testNow
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: o.Etcd.TokenSecretName(), Namespace: o.Etcd.Namespace, OwnerReferences: []metav1.OwnerReference{o.Etcd.OwnerReference()}}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: o.Etcd.TokenSecretName(), Namespace: o.Etcd.Namespace, OwnerReferences: []metav1.OwnerReference{o.Etcd.OwnerReference()}},
+		Data: map[string][]byte{"token": []byte("0123456789")}}
 	r, c := newReconciler(t, o.Etcd, secret)
 	r.now = func() time.Time { return now }
 	made := func(asks bool, after time.Duration) bool {
@@ -87,5 +88,21 @@ func TestTheTokenOfAFormerEtcdOfTheNameIsWaitedFor(t *testing.T) {
 				t.Errorf("when pods run and nobody is asked, it is taken: %t, goes: %t (%v)", o.TokenTaken, o.TokenGoing, err)
 			}
 		})
+	}
+}
+
+func TestATokenThatSomebodyTookOutIsMissed(t *testing.T) {
+	for token, want := range map[string]bool{"": true, " \n": true, "0123456789": false} {
+		o := running(t, 1)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: o.Etcd.TokenSecretName(), Namespace: o.Etcd.Namespace, Labels: o.Etcd.SelectorLabels(), OwnerReferences: []metav1.OwnerReference{o.Etcd.OwnerReference()}},
+			Data: map[string][]byte{"token": []byte(token)}}
+		r, _ := newReconciler(t, o.Etcd, secret)
+		if err := r.token(t.Context(), o, true); err != nil {
+			t.Fatal(err)
+		}
+		p := mustDecide(t, o, testSettings)
+		if got := strings.Contains(p.Waits(), "main-sidecar-token has no token any more"); got != want || o.TokenTaken {
+			t.Errorf("of the token %q: %q, taken: %t", token, p.Waits(), o.TokenTaken)
+		}
 	}
 }
