@@ -2,14 +2,19 @@ package cluster
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
@@ -261,6 +266,21 @@ func elsewhere(o *Observed) (names []string) {
 		}
 	}
 	return names
+}
+
+// sleeps looks past the cache before volumes go, which nothing brings back: another operator may have woken the cluster since.
+func (r *Reconciler) sleeps(ctx context.Context, o *Observed) error {
+	e, s := &druidv1alpha1.Etcd{}, &appsv1.StatefulSet{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(o.Etcd), e); err != nil {
+		return fmt.Errorf("look at the Etcd before its volumes go: %w", err)
+	}
+	if err := r.live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.StatefulSetName()}, s); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("look at the StatefulSet before its volumes go: %w", err)
+	}
+	if e.UID != o.Etcd.UID || e.Generation != o.Etcd.Generation || s.UID != "" && (s.Spec.Replicas == nil || *s.Spec.Replicas != 0) {
+		return errors.New("no volume is deleted: the Etcd or its StatefulSet is not as it was when that was decided")
+	}
+	return nil
 }
 
 // settle is how old what a sidecar tells of its etcd may be: it asks once in so long, and may miss one time. Sidecars may

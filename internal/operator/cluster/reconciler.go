@@ -98,6 +98,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if err := r.finalizer(ctx, e); err != nil {
 			return reconcile.Result{}, err
 		}
+		if p.Sleep.DeleteClaims {
+			if err := r.sleeps(ctx, o); err != nil {
+				return reconcile.Result{}, err
+			}
+		}
 		if err := r.writeDown(ctx, e, p.Hibernation); err != nil {
 			return reconcile.Result{}, err
 		}

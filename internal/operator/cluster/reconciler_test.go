@@ -208,3 +208,26 @@ func TestBackupsAreTakenOverByMembersAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestVolumesStayIfTheClusterWokeSince: the cache of an operator that leads no more may be of before.
+func TestVolumesStayIfTheClusterWokeSince(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		change func(e *druidv1alpha1.Etcd, s *appsv1.StatefulSet)
+		goes   bool
+	}{
+		"it sleeps":                   {func(*druidv1alpha1.Etcd, *appsv1.StatefulSet) {}, true},
+		"another specification":       {func(e *druidv1alpha1.Etcd, _ *appsv1.StatefulSet) { e.Generation++ }, false},
+		"the same Etcd, made anew":    {func(e *druidv1alpha1.Etcd, _ *appsv1.StatefulSet) { e.UID = "another" }, false},
+		"the StatefulSet has pods":    {func(_ *druidv1alpha1.Etcd, s *appsv1.StatefulSet) { s.Spec.Replicas = ptr(int32(3)) }, false},
+		"the StatefulSet has default": {func(_ *druidv1alpha1.Etcd, s *appsv1.StatefulSet) { s.Spec.Replicas = nil }, false},
+	} {
+		e := newEtcd(0)
+		s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: e.StatefulSetName(), Namespace: e.Namespace, UID: "set"}, Spec: appsv1.StatefulSetSpec{Replicas: ptr(int32(0))}}
+		o := &Observed{Observation: health.Observation{Etcd: e.DeepCopy()}}
+		c.change(e, s)
+		r, _ := newReconciler(t, e, s)
+		if err := r.sleeps(t.Context(), o); (err == nil) != c.goes {
+			t.Errorf("%s: %v, want volumes to go: %t", phrase, err, c.goes)
+		}
+	}
+}
