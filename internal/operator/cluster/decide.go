@@ -65,7 +65,11 @@ func modeOf(o *Observed, s Settings) (mode Mode, held, why string) {
 	const ask = ", annotate the Etcd with " + druidv1alpha1.AnnotationOperation + "=" + druidv1alpha1.OperationReconcile
 	switch {
 	case e.Suspended():
-		return ModeWatch, druidv1alpha1.ReasonSuspended, "suspended by the annotation " + druidv1alpha1.AnnotationSuspendReconcile
+		why := "suspended by the annotation " + druidv1alpha1.AnnotationSuspendReconcile
+		if c, is := o.Live[Key{"Service", e.ClientServiceName()}].(*corev1.Service); is && !desired.Serves(c) && o.replicas() > 0 {
+			why += fmt.Sprintf(", and clients find no member: the Service %s has none of etcd's ports since the cluster began to fall asleep; take the annotation off to have it go on, or serve again with replicas above 0", c.Name)
+		}
+		return ModeWatch, druidv1alpha1.ReasonSuspended, why
 	case e.ReconcileRequested() != "":
 		return ModeApply, "", "asked for by the annotation " + e.ReconcileRequested()
 	case applied == nil:

@@ -352,6 +352,21 @@ func TestNoPodIsReplacedWhileMembersMove(t *testing.T) {
 	}
 }
 
+func TestASuspensionWhileClientsAreOutSaysSo(t *testing.T) {
+	for closed, want := range map[bool]bool{true: true, false: false} {
+		o := running(t, 3, wants(0), func(o *Observed) {
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSuspendReconcile: ""}
+			if closed {
+				o.Live[Key{"Service", "main-client"}].(*corev1.Service).Spec.Ports = nil
+			}
+		})
+		held := druidv1alpha1.FindCondition(mustDecide(t, o, testSettings).Conditions, druidv1alpha1.ConditionReconcileHeld)
+		if held == nil || strings.Contains(held.Message, "the Service main-client has none of etcd's ports") != want {
+			t.Errorf("closed: %t, ReconcileHeld says %+v", closed, held)
+		}
+	}
+}
+
 // TestWhatFallsAsleepKeepsItsImage: the final full is of the etcd that has proven itself, and nothing new begins on the way down.
 func TestWhatFallsAsleepKeepsItsImage(t *testing.T) {
 	o := running(t, 3, former(1), func(o *Observed) {
