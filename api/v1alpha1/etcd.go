@@ -83,7 +83,7 @@ type EtcdSpec struct {
 	MemberNamePrefix *string `json:"memberNamePrefix,omitempty"`
 	// Deprecated: write the labels into labels. The pods carry the labels of matchLabels in
 	// addition to those of labels, so that whoever selects with them finds the pods. The StatefulSet
-	// and the Services select by app.kubernetes.io/managed-by and app.kubernetes.io/part-of.
+	// selects by app.kubernetes.io/managed-by and app.kubernetes.io/part-of, the Services by app.kubernetes.io/component too.
 	// matchExpressions is refused.
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.size() == 0",message="matchExpressions select nothing: write the labels that the pods shall carry into spec.labels"
 	// +optional
@@ -109,9 +109,11 @@ type EtcdSpec struct {
 	// +optional
 	SchedulingConstraints SchedulingConstraints `json:"schedulingConstraints,omitempty"`
 	// How many members the cluster has: an odd number, because an even one survives no more
-	// failures than the odd one below it and needs more members to agree; or 0, which stops all
-	// pods and keeps the volumes and everything needed to wake up. More members join one after the
-	// other; fewer leave the cluster before their pods go.
+	// failures than the odd one below it and needs more members to agree; or 0, which has the cluster
+	// fall asleep: clients are refused first, and all pods stop once a final full snapshot is proven to
+	// hold everything, if there is a store. Everything needed to wake up is kept, the volumes too unless
+	// hibernation.volumes says otherwise. More members join one after the other; fewer leave the cluster
+	// before their pods go.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=99
 	// +kubebuilder:validation:XValidation:rule="self == 0 || self % 2 == 1",message="must be 0 or odd: an even number of members survives no more failures than one member fewer, and needs more of them to agree; take one more or one fewer"

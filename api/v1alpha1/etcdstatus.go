@@ -28,13 +28,13 @@ type EtcdStatus struct {
 	// Deprecated: the first of lastErrors as one sentence, for readers of the old name.
 	// +optional
 	LastError *string `json:"lastError,omitempty"`
-	// Deprecated: use etcd.name. Name of the headless Service of the members.
+	// Deprecated: it is the name of the Etcd with -client. Name of the Service of clients.
 	// +optional
 	ServiceName *string `json:"serviceName,omitempty"`
 	// Deprecated: use spec.replicas. Number of members that the cluster shall have.
 	// +optional
 	ClusterSize *int32 `json:"clusterSize,omitempty"`
-	// Number of pods of the newest revision as far as the StatefulSet counts them current.
+	// The same as updatedReplicas: a StatefulSet that replaces no pods by itself counts none as current.
 	// +optional
 	CurrentReplicas int32 `json:"currentReplicas,omitempty"`
 	// Number of pods there are. The subresource scale shows it.

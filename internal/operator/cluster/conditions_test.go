@@ -107,3 +107,28 @@ func TestSecretsThatNobodyReadsAreNotMissedAndAreNamedAsWithoutEffect(t *testing
 		}
 	}
 }
+
+// TestFieldsWithoutAControllerAreNamed: compaction has none yet, and nothing is taken and ignored.
+func TestFieldsWithoutAControllerAreNamed(t *testing.T) {
+	for field, set := range map[string]func(b *druidv1alpha1.BackupSpec){
+		"spec.backup.snapshotCompaction": func(b *druidv1alpha1.BackupSpec) { b.SnapshotCompaction = &druidv1alpha1.SnapshotCompactionSpec{} },
+		//nolint:staticcheck // whoever still uses it is told
+		"spec.backup.compactionResources": func(b *druidv1alpha1.BackupSpec) { b.CompactionResources = &corev1.ResourceRequirements{} },
+	} {
+		o := running(t, 1, func(o *Observed) { set(&o.Etcd.Spec.Backup) })
+		c := druidv1alpha1.FindCondition(mustDecide(t, o, testSettings).Conditions, druidv1alpha1.ConditionFieldsWithoutEffect)
+		if c == nil || c.Status != druidv1alpha1.ConditionTrue || c.Reason != druidv1alpha1.ReasonControllerNotPresent || !strings.Contains(c.Message, field) {
+			t.Errorf("with %s: %+v", field, c)
+		}
+	}
+}
+
+func TestImagesOfTheOriginalThatAreReplacedAreNamed(t *testing.T) {
+	o := running(t, 1, func(o *Observed) {
+		o.Etcd.Spec.Etcd.Image = ptr("europe-docker.pkg.dev/gardener-project/public/gardener/etcd-wrapper:v0.6.0")
+	})
+	c := druidv1alpha1.FindCondition(mustDecide(t, o, testSettings).Conditions, druidv1alpha1.ConditionImagesReplaced)
+	if c == nil || c.Status != druidv1alpha1.ConditionTrue || !strings.Contains(c.Message, "etcd-wrapper:v0.6.0") {
+		t.Errorf("ImagesReplaced is %+v", c)
+	}
+}

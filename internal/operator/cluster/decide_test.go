@@ -821,3 +821,20 @@ func TestAnOperationIsOverWhenThePodThatWasReplacedLastIsReady(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatNobodyWroteDownIsNotForgotten: with the runtime components switched off their status goes too, and with it how far a member had come.
+func TestWhatNobodyWroteDownIsNotForgotten(t *testing.T) {
+	for known, want := range map[int64]bool{999: false, 1000: true} {
+		o := running(t, 1, func(o *Observed) {
+			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationDisableRuntimeComponents: ""}
+			o.Etcd.Status.LastKnownRevision, o.Pods, o.Sidecars, o.StatefulSet.Spec.Replicas = &known, nil, nil, ptr(int32(0))
+		})
+		var all []string
+		for _, r := range mustDecide(t, o, testSettings).Remove {
+			all = append(all, r.Kind+" "+r.Object.GetName())
+		}
+		if got := slices.Contains(all, "EtcdMember main-0"); got != want || !slices.Contains(all, "Service main-client") {
+			t.Errorf("revision 1000, %d is written down: removed are %q, want the member among them: %t", known, all, want)
+		}
+	}
+}

@@ -73,7 +73,8 @@ func forFormerReaders(s *druidv1alpha1.EtcdStatus, o *Observed, p Plan) {
 	s.Members, s.ClusterSize, s.ServiceName, s.LastError = p.Members, &size, nil, nil
 	s.LabelSelector = &metav1.LabelSelector{MatchLabels: o.Etcd.MemberPodLabels()}
 	if o.StatefulSet != nil {
-		s.ServiceName = &o.StatefulSet.Spec.ServiceName
+		name := o.Etcd.ClientServiceName()
+		s.ServiceName = &name
 	}
 	if len(s.LastErrors) > 0 {
 		s.LastError = &s.LastErrors[0].Description

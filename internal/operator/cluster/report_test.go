@@ -467,3 +467,26 @@ func TestStepsOfAHibernationAreToldOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatReadersOfTheOriginalReadIsWritten: nobody here reads it.
+//
+//nolint:staticcheck // as it says
+func TestWhatReadersOfTheOriginalReadIsWritten(t *testing.T) {
+	o := running(t, 3, former(1))
+	p := mustDecide(t, o, testSettings)
+	out := outcome{}
+	out.fail(codeDecide, errors.New("it rains"))
+	s := statusOf(o, p, out, "run", testNow)
+	switch {
+	case s.ClusterSize == nil || *s.ClusterSize != 3:
+		t.Errorf("clusterSize is %v", s.ClusterSize)
+	case s.ServiceName == nil || *s.ServiceName != "main-client":
+		t.Errorf("serviceName is %v", s.ServiceName)
+	case s.LastError == nil || !strings.Contains(*s.LastError, "it rains"):
+		t.Errorf("lastError is %v", s.LastError)
+	case s.Replicas != 3 || s.ReadyReplicas != 3 || s.UpdatedReplicas != 2 || s.CurrentReplicas != 2:
+		t.Errorf("replicas %d, ready %d, updated %d, current %d; want 3, 3, 2, 2", s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, s.CurrentReplicas)
+	case len(s.Members) != 3 || s.LabelSelector == nil || len(s.LabelSelector.MatchLabels) == 0:
+		t.Errorf("members %v, selector %v", s.Members, s.LabelSelector)
+	}
+}
