@@ -91,8 +91,7 @@ func (s *sidecar) initializer() {
 	}
 	s.machine = initialize.New(o)
 	s.started = startedFile(filepath.Join(filepath.Dir(dir), "druid-started.json"))
-	urls := s.started.read()
-	s.board.Update(func(m *agentapi.Member) { m.PeerURLs = urls })
+	s.board.Update(s.started.read().tell)
 }
 
 // bucket tells what the own data are to the backups.
@@ -265,20 +264,21 @@ func (s *sidecar) server() (*serve.Server, error) {
 	}, h)
 }
 
-// configure hands out the configuration with which etcd is started, and remembers its peer URLs.
+// configure hands out the configuration with which etcd is started, and remembers its peer URLs and
+// the authorities that it is about to read.
 func (s *sidecar) configure(ctx context.Context) ([]byte, error) {
 	b, err := s.machine.Config(ctx)
 	if err != nil {
 		return nil, err
 	}
-	urls, err := advertised(b)
+	with, err := startedWith(b)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.started.write(urls); err != nil {
+	if err := s.started.write(with); err != nil {
 		return nil, err
 	}
-	s.board.Update(func(m *agentapi.Member) { m.PeerURLs = urls })
+	s.board.Update(with.tell)
 	s.promoter.Anew()
 	return b, nil
 }

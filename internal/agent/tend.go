@@ -51,7 +51,7 @@ func (s *sidecar) upkeepers() (tasks []task, err error) {
 	s.promoter = upkeep.NewPromoter(s.etcd, wanted, nil, common)
 	return []task{
 		s.defragmenter.Run, healer.Run, s.promoter.Run,
-		upkeep.NewMover(s.etcd, wanted, s.peerURLs, s.wrapper.restart, common).Run,
+		upkeep.NewMover(s.etcd, wanted, s.running, s.wrapper.restart, common).Run,
 		upkeep.NewRemover(s.etcd, wanted, 0, common).Run,
 		upkeep.NewClaimant(s.etcd, wanted, 0, s.waits(), common).Run,
 	}, nil
@@ -88,19 +88,23 @@ func (s *sidecar) uploaded() snapshot.Revision {
 	return snapshot.Revision(newest)
 }
 
-// peerURLs are what the members' etcds were started with, as far as their sidecars tell.
-func (s *sidecar) peerURLs(ctx context.Context) (map[string][]string, error) {
+// running is what the members' etcds were started with, as far as their sidecars tell, and the
+// authorities with which the own one would be started now.
+func (s *sidecar) running(ctx context.Context) (all map[string]upkeep.Running, authorities string, err error) {
 	view := s.asker.Look(ctx, s.templates.get().Wanted(), s.Member)
-	urls := map[string][]string{}
-	if own := s.board.Get().PeerURLs; len(own) > 0 { // else nothing is known of the etcd
-		urls[s.Member] = own
-	}
-	for name, other := range view.Sidecars {
-		if other.Err == nil && len(other.Member.PeerURLs) > 0 {
-			urls[name] = other.Member.PeerURLs
+	all = map[string]upkeep.Running{}
+	tells := func(name string, m agentapi.Member) {
+		if len(m.PeerURLs) > 0 { // else nothing is known of the etcd
+			all[name] = upkeep.Running{URLs: m.PeerURLs, Authorities: m.Authorities}
 		}
 	}
-	return urls, nil
+	tells(s.Member, s.board.Get())
+	for name, other := range view.Sidecars {
+		if other.Err == nil {
+			tells(name, other.Member)
+		}
+	}
+	return all, digest(s.started.read().AuthorityFiles), nil
 }
 
 // waits publishes what one task waits for, unless another one waits for something.

@@ -69,11 +69,14 @@ type Transition struct {
 type Member struct {
 	Name string `json:"name"`
 	// ID and ClusterID are etcd's, as sixteen hexadecimal digits; empty while etcd never ran.
-	ID             string       `json:"id,omitempty"`
-	ClusterID      string       `json:"clusterID,omitempty"`
-	PeerTLSEnabled bool         `json:"peerTLSEnabled"`
-	PeerURLs       []string     `json:"peerURLs,omitempty"` // with which its etcd was started
-	Transitions    []Transition `json:"transitions"`        // the newest last; the older ones are forgotten
+	ID             string   `json:"id,omitempty"`
+	ClusterID      string   `json:"clusterID,omitempty"`
+	PeerTLSEnabled bool     `json:"peerTLSEnabled"`
+	PeerURLs       []string `json:"peerURLs,omitempty"` // with which its etcd was started
+	// Authorities is a digest of the certificate authorities with which its etcd was started; empty:
+	// there are none, or it is not known.
+	Authorities string       `json:"authorities,omitempty"`
+	Transitions []Transition `json:"transitions"` // the newest last; the older ones are forgotten
 	// Etcd is how etcd answered last; nil: it does not answer.
 	Etcd *Etcd `json:"etcd,omitempty"`
 	// Data is what stands on the volume, as far as it was examined; absent while its etcd runs.

@@ -8,20 +8,24 @@ import (
 	"druid.internal/druid/internal/etcd/member"
 )
 
-// Mover follows changes of the own member's peer URLs.
+// Mover follows changes of the own member's peer URLs and certificate authorities.
 type Mover struct {
 	etcd    Etcd
 	wanted  WantedFunc
-	running func(ctx context.Context) (map[string][]string, error)
+	running RunningFunc
 	restart func(ctx context.Context) error
 	Common
-	said said
+	said       said
+	leaderless time.Time // since when no leader was seen; zero: there is one
 }
 
-// NewMover looks every five seconds. running tells the peer URLs that the members' etcds were
-// started with, by name, as far as that is known, and restart has the own etcd started anew with
-// its configuration as it is then.
-func NewMover(etcd Etcd, wanted WantedFunc, running func(context.Context) (map[string][]string, error), restart func(context.Context) error, o Common) *Mover {
+// RunningFunc tells what the members' etcds were started with, by name, as far as that is known, and
+// the authorities that the files of the own member hold now, as in [URLFacts].
+type RunningFunc func(ctx context.Context) (all map[string]Running, authorities string, err error)
+
+// NewMover looks every five seconds. restart has the own etcd started anew with its configuration
+// as it is then.
+func NewMover(etcd Etcd, wanted WantedFunc, running RunningFunc, restart func(context.Context) error, o Common) *Mover {
 	return &Mover{etcd: etcd, wanted: wanted, running: running, restart: restart, Common: o.complete(5 * time.Second)}
 }
 
@@ -34,17 +38,18 @@ func (m *Mover) Run(ctx context.Context) error {
 func (m *Mover) tick(ctx context.Context) {
 	node, self, err := status(ctx, m.etcd.Local)
 	if err != nil {
+		m.leaderless = time.Time{} // it may be another etcd that answers next
 		return
 	}
 	fail := func(err error) {
-		m.said.news(m.Log, slog.LevelWarn, "the peer URLs are not followed", "error", err.Error())
+		m.said.news(m.Log, slog.LevelWarn, "peer URLs and certificate authorities are not followed", "error", err.Error())
 	}
 	wanted, err := m.wanted(ctx)
 	if err != nil {
 		fail(err)
 		return
 	}
-	running, err := m.running(ctx)
+	running, authorities, err := m.running(ctx)
 	if err != nil {
 		fail(err)
 		return
@@ -53,11 +58,15 @@ func (m *Mover) tick(ctx context.Context) {
 	if err != nil {
 		return // a learner, or one without its cluster
 	}
-	d := DecidePeerURLs(URLFacts{View: v, Wanted: wanted, Running: running})
+	f := URLFacts{View: v, Wanted: wanted, Running: running, Authorities: authorities, Leaderless: m.without(v.Leader)}
+	d := DecidePeerURLs(f)
 	if d.Act == URLsUpdate || d.Act == URLsRestart { // only now the others' health is worth asking
-		if full, err := observe(ctx, m.etcd); err == nil {
-			d = DecidePeerURLs(URLFacts{View: full, Wanted: wanted, Running: running})
-		} else if d.Act == URLsUpdate {
+		full, err := observe(ctx, m.etcd)
+		switch {
+		case err == nil:
+			f.View = full
+			d = DecidePeerURLs(f)
+		case v.Leader != 0: // it is not known to be safe
 			fail(err)
 			return
 		}
@@ -66,7 +75,7 @@ func (m *Mover) tick(ctx context.Context) {
 	case URLsKeep:
 		m.said.news(m.Log, slog.LevelInfo, "")
 	case URLsWait:
-		m.said.news(m.Log, slog.LevelInfo, "the peer URLs wait", "reason", d.Reason)
+		m.said.news(m.Log, slog.LevelInfo, "a restart of etcd waits", "reason", d.Reason)
 	case URLsUpdate, URLsList:
 		if err := m.etcd.UpdatePeerURLs(ctx, self.MemberID, d.URLs); err != nil {
 			fail(err)
@@ -81,8 +90,22 @@ func (m *Mover) tick(ctx context.Context) {
 	}
 }
 
+// without tells for how long no leader was seen.
+func (m *Mover) without(leader uint64) time.Duration {
+	switch {
+	case leader != 0:
+		m.leaderless = time.Time{}
+	case m.leaderless.IsZero():
+		m.leaderless = m.Now()
+	}
+	if m.leaderless.IsZero() {
+		return 0
+	}
+	return m.Now().Sub(m.leaderless)
+}
+
 // again restarts etcd. What fails is tried at the next look, which sees that etcd still runs with
-// the former URLs.
+// what it had.
 func (m *Mover) again(ctx context.Context, reason string) {
 	if err := m.restart(ctx); err != nil {
 		m.said.news(m.Log, slog.LevelWarn, "etcd could not be restarted", "reason", reason, "error", err.Error())

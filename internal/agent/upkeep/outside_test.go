@@ -53,7 +53,7 @@ func TestMembersOutsideAreRemovedOnlyAfterTheConfigurationForgotThem(t *testing.
 func TestPeerURLsDoNotWaitForMembersOutside(t *testing.T) {
 	v := parse(t, "m-0* m-1")
 	w := append([]Wanted{{Name: "m-0", PeerURLs: []string{"https://m-0:2380"}}, wanted(2)[1]}, beside(0, "old-7")...)
-	running := map[string][]string{"m-0": {"http://m-0:2380"}, "m-1": {"http://m-1:2380"}}
+	running := map[string]Running{"m-0": {URLs: []string{"http://m-0:2380"}}, "m-1": {URLs: []string{"http://m-1:2380"}}}
 	if got := DecidePeerURLs(URLFacts{View: v, Wanted: w, Running: running}); got.Act != URLsUpdate {
 		t.Errorf("got %+v, want %s", got, URLsUpdate)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -467,15 +468,15 @@ func TestTheLearnerIsPromotedOnceAndEtcdHasTheLastWord(t *testing.T) {
 
 func TestNewPeerURLsAreListedAndEtcdIsRestarted(t *testing.T) {
 	f, c := fake(t, "m-0*")
-	running := map[string][]string{"m-0": {"http://m-0:2380"}}
+	running := map[string]Running{"m-0": {URLs: []string{"http://m-0:2380"}}}
 	fail := errors.New("the wrapper does not answer")
 	restarts := 0
 	m := NewMover(f, func(context.Context) ([]Wanted, error) {
 		return []Wanted{{Name: "m-0", PeerURLs: []string{"https://m-0:2380"}}}, nil
-	}, func(context.Context) (map[string][]string, error) { return running, nil }, func(context.Context) error {
+	}, func(context.Context) (map[string]Running, string, error) { return running, "", nil }, func(context.Context) error {
 		restarts++
 		if fail == nil {
-			running["m-0"] = []string{"https://m-0:2380"}
+			running["m-0"] = Running{URLs: []string{"https://m-0:2380"}}
 		}
 		return fail
 	}, Common{Now: c.Now})
@@ -491,6 +492,85 @@ func TestNewPeerURLsAreListedAndEtcdIsRestarted(t *testing.T) {
 	if restarts != 3 {
 		t.Errorf("%d restarts, want one that failed with the update, one that failed and one that did it", restarts)
 	}
+}
+
+func TestEtcdIsRestartedForNewAuthorities(t *testing.T) {
+	f, c := fake(t, "m-0* m-1 m-2")
+	files, restarts := "old", 0
+	running := map[string]Running{}
+	for i, w := range wanted(3) {
+		running[fmt.Sprintf("m-%d", i)] = Running{URLs: w.PeerURLs, Authorities: "old"}
+	}
+	var log bytes.Buffer
+	m := NewMover(f, wants(3), func(context.Context) (map[string]Running, string, error) { return running, files, nil }, func(context.Context) error {
+		restarts++
+		running["m-0"] = Running{URLs: running["m-0"].URLs, Authorities: files}
+		return nil
+	}, Common{Now: c.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	looks := func(want int, when, says string) {
+		t.Helper()
+		m.tick(t.Context())
+		if restarts != want || !strings.Contains(log.String(), says) {
+			t.Errorf("%s: %d restarts, want %d and %q in\n%s", when, restarts, want, says, &log)
+		}
+		log.Reset()
+	}
+	looks(0, "with what it has", "")
+	files = "new"
+	f.change(3, func(m *Member) { m.Ill = "dead" })
+	looks(0, "while another one is ill", "m-2 is not healthy: dead")
+	f.change(3, func(m *Member) { m.Ill = "" })
+	looks(1, "when all are healthy", "etcd runs with former certificate authorities, its files hold others, and the others are healthy")
+	looks(1, "with the new ones", "")
+
+	files, f.Leader = "newer", 0
+	looks(1, "while a leader is elected", "no leader")
+	c.advance(electionTime - time.Second)
+	looks(1, "a moment before it is too long", "")
+	f.change(1, func(m *Member) { m.Ill = "away" })
+	c.advance(time.Second)
+	looks(1, "while etcd does not answer", "")
+	f.change(1, func(m *Member) { m.Ill = "" })
+	looks(1, "when it answers again", "")
+	c.advance(electionTime - time.Second)
+	looks(1, "a moment before it is too long, once more", "")
+	f.Leader = 1
+	f.change(3, func(m *Member) { m.Ill = "dead" })
+	looks(1, "there is one again", "m-2 is not healthy: dead")
+	c.advance(electionTime)
+	f.Leader = 0
+	looks(1, "and none again", "no leader")
+	c.advance(electionTime)
+	looks(2, "and none for long", "and the cluster has no leader")
+	expect(t, f)
+}
+
+// Whose others cannot be looked at does not know that they are healthy.
+func TestEtcdIsNotRestartedForNewAuthoritiesWhenTheClusterStopsToAnswer(t *testing.T) {
+	f, c := fake(t, "m-0* m-1")
+	running := map[string]Running{}
+	for _, w := range wanted(2) {
+		running[w.Name] = Running{URLs: w.PeerURLs, Authorities: "old"}
+	}
+	m := NewMover(&answersOnce{fakeEtcd: f}, wants(2), func(context.Context) (map[string]Running, string, error) { return running, "new", nil }, func(context.Context) error {
+		t.Error("it was restarted")
+		return nil
+	}, Common{Now: c.Now})
+	m.tick(t.Context())
+}
+
+// answersOnce lists the members once.
+type answersOnce struct {
+	*fakeEtcd
+	asked bool
+}
+
+func (a *answersOnce) Members(ctx context.Context) (member.Membership, error) {
+	if a.asked {
+		return member.Membership{}, member.ErrUnreachable
+	}
+	a.asked = true
+	return a.fakeEtcd.Members(ctx)
 }
 
 func TestALearnerThatWasAVoterAMomentAgoIsPromotedWithTheNextLook(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -164,15 +165,15 @@ func TestPeerURLsChangeOneMemberAfterTheOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := parse(t, c.line)
 			v.Self = c.self
-			running := map[string][]string{}
+			running := map[string]Running{}
 			for i := range v.Members {
 				d := fmt.Sprint(i)
-				running[v.Members[i].Name] = old(i)
+				running[v.Members[i].Name] = Running{URLs: old(i)}
 				if strings.Contains(c.listed, d) {
 					v.Members[i].PeerURLs = fresh(i)
 				}
 				if strings.Contains(c.running, d) {
-					running[v.Members[i].Name] = fresh(i)
+					running[v.Members[i].Name] = Running{URLs: fresh(i)}
 				}
 			}
 			got := DecidePeerURLs(URLFacts{View: v, Wanted: all, Running: running})
@@ -183,14 +184,134 @@ func TestPeerURLsChangeOneMemberAfterTheOther(t *testing.T) {
 	}
 }
 
+func TestNewAuthoritiesRestartOneMemberAfterTheOther(t *testing.T) {
+	cases := map[string]struct {
+		line    string
+		self    uint64
+		running string // the authorities that each etcd was started with; ?: not known, -: its sidecar tells nothing
+		files   string // what those of the own one hold now
+		moves   string // members, by digit, whose peer URLs are not the wanted ones yet
+		without time.Duration
+		want    URLAct
+		because string
+	}{
+		"nothing is new":                             {"m-0* m-1 m-2", 1, "aaa", "a", "", 0, URLsKeep, "the wanted ones"},
+		"the lowest begins":                          {"m-0* m-1 m-2", 1, "aaa", "b", "", 0, URLsRestart, "etcd runs with former certificate authorities, its files hold others, and the others are healthy"},
+		"the second waits for the first":             {"m-0* m-1 m-2", 2, "aaa", "b", "", 0, URLsWait, "m-0 is not known to run with the new certificate authorities yet"},
+		"the second waits for the first's health":    {"m-0!restarting m-1* m-2", 2, "baa", "b", "", 0, URLsWait, "m-0 is not healthy: restarting"},
+		"the second goes on":                         {"m-0 m-1* m-2", 2, "baa", "b", "", 0, URLsRestart, "the others are healthy"},
+		"the last waits for all":                     {"m-0 m-1* m-2", 3, "baa", "b", "", 0, URLsWait, "m-1 is not known to run"},
+		"the last one goes":                          {"m-0 m-1* m-2", 3, "bba", "b", "", 0, URLsRestart, "the others are healthy"},
+		"all is done":                                {"m-0 m-1* m-2", 1, "bbb", "b", "", 0, URLsKeep, "the wanted ones"},
+		"a later one is done, as its files may be":   {"m-0 m-1* m-2", 1, "aba", "b", "", 0, URLsRestart, "the others are healthy"},
+		"nobody goes on while a later one is ill":    {"m-0 m-1* m-2!dead", 1, "aaa", "b", "", 0, URLsWait, "m-2 is not healthy: dead"},
+		"nobody goes on before all have joined":      {"m-0* m-1", 1, "aa", "b", "", 0, URLsWait, "m-2 has not joined"},
+		"the first has newer ones still":             {"m-0* m-1 m-2", 2, "caa", "b", "", 0, URLsWait, "m-0 is not known to run"},
+		"the first's are not known":                  {"m-0* m-1 m-2", 2, "?aa", "b", "", 0, URLsWait, "m-0 is not known to run"},
+		"the first's sidecar does not answer":        {"m-0* m-1 m-2", 2, "-aa", "b", "", 0, URLsWait, "m-0 is not known to run"},
+		"a later one's sidecar does not answer":      {"m-0* m-1 m-2", 1, "aa-", "b", "", 0, URLsRestart, "the others are healthy"},
+		"it is not known what etcd runs with":        {"m-0* m-1 m-2", 1, "?aa", "b", "", 0, URLsKeep, "the wanted ones"},
+		"the own sidecar knows nothing":              {"m-0* m-1 m-2", 1, "-aa", "b", "", 0, URLsKeep, "the wanted ones"},
+		"the files cannot be read":                   {"m-0* m-1 m-2", 1, "aaa", "?", "", 0, URLsKeep, "the wanted ones"},
+		"there is no TLS":                            {"m-0* m-1 m-2", 1, "???", "?", "", 0, URLsKeep, "the wanted ones"},
+		"a learner waits until it votes":             {"m-0* m-1 m-2+", 3, "bba", "b", "", 0, URLsWait, "is a learner; its etcd is restarted"},
+		"a later one changes its peer URLs":          {"m-0* m-1 m-2", 1, "aaa", "b", "2", 0, URLsWait, "m-2 changes its peer URLs first"},
+		"an earlier one changes its peer URLs":       {"m-0* m-1 m-2", 2, "baa", "b", "0", 0, URLsWait, "m-0 changes its peer URLs first"},
+		"peer URLs do not wait for authorities":      {"m-0* m-1 m-2", 3, "aaa", "b", "2", 0, URLsUpdate, "m-2 is listed"},
+		"while a leader is elected":                  {"m-0 m-1 m-2", 1, "aaa", "b", "", electionTime - 1, URLsWait, "the cluster has no leader"},
+		"perhaps nobody trusts anybody":              {"m-0 m-1 m-2", 3, "aaa", "b", "", electionTime, URLsRestart, "the cluster has no leader"},
+		"without a leader, and nothing is new":       {"m-0 m-1 m-2", 3, "aaa", "a", "", time.Hour, URLsKeep, "the wanted ones"},
+		"without a leader peer URLs are not changed": {"m-0 m-1 m-2", 3, "aaa", "b", "2", time.Hour, URLsWait, "the cluster has no leader"},
+		"a single member":                            {"m-0*", 1, "a", "b", "", 0, URLsRestart, "the others are healthy"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := parse(t, c.line)
+			v.Self = c.self
+			w := wanted(3)
+			if len(v.Members) == 1 {
+				w = w[:1]
+			}
+			f := URLFacts{View: v, Wanted: w, Running: map[string]Running{}, Authorities: strings.Trim(c.files, "?"), Leaderless: c.without}
+			for i, m := range v.Members {
+				if strings.Contains(c.moves, fmt.Sprint(i)) {
+					w[i].PeerURLs = []string{fmt.Sprintf("https://m-%d:2380", i)}
+				}
+				if with := c.running[i : i+1]; with != "-" {
+					f.Running[m.Name] = Running{URLs: m.PeerURLs, Authorities: strings.Trim(with, "?")}
+				}
+			}
+			got := DecidePeerURLs(f)
+			if got.Act != c.want || !strings.Contains(got.Reason, c.because) {
+				t.Errorf("got %q because %q, want %q because of %q", got.Act, got.Reason, c.want, c.because)
+			}
+		})
+	}
+}
+
+// New authorities show up in the members' files in any order, members fall ill meanwhile, and some
+// change their peer URLs at the same time: whoever restarts is the only one, and in the end all have.
+func TestAllGetTheirNewAuthoritiesAndNoTwoAtOnce(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		n := 1 + r.IntN(5)
+		v := parse(t, "m-0* m-1 m-2 m-3 m-4")
+		v.Members = v.Members[:n]
+		w := wanted(n)
+		files, running := make([]string, n), map[string]Running{}
+		for i := range n {
+			files[i], running[w[i].Name] = "old", Running{URLs: w[i].PeerURLs, Authorities: "old"}
+			if r.IntN(4) == 0 {
+				w[i].PeerURLs = []string{fmt.Sprintf("https://m-%d:2380", i)}
+			}
+		}
+		left := func() (names []string) {
+			for i := range w {
+				if with := running[w[i].Name]; with.Authorities != "new" || !sameURLs(with.URLs, w[i].PeerURLs) {
+					names = append(names, w[i].Name)
+				}
+			}
+			return names
+		}
+		for range 100 * n {
+			files[r.IntN(n)] = "new"
+			for i := range v.Members {
+				if v.Members[i].Ill = ""; r.IntN(8) == 0 {
+					v.Members[i].Ill = "slow"
+				}
+			}
+			var under []int
+			for i := range v.Members { // all look at the same moment
+				v.Self = v.Members[i].ID
+				switch d := DecidePeerURLs(URLFacts{View: v, Wanted: w, Running: running, Authorities: files[i]}); d.Act {
+				case URLsUpdate, URLsRestart:
+					under = append(under, i)
+				}
+			}
+			if len(under) > 1 {
+				t.Fatalf("seed %d: %v restart at once, running %v, files %v", seed, under, running, files)
+			}
+			for _, i := range under {
+				v.Members[i].PeerURLs = w[i].PeerURLs
+				running[w[i].Name] = Running{URLs: w[i].PeerURLs, Authorities: files[i]}
+			}
+		}
+		if names := left(); len(names) > 0 {
+			t.Fatalf("seed %d: %v were never restarted, running %v", seed, names, running)
+		}
+	}
+}
+
 // At no time may two members be under way: whoever updates or restarts finds all before it done.
-func TestNoTwoMembersChangeTheirPeerURLsAtOnce(t *testing.T) {
+// There is one change of authorities at a time: whose files hold the old ones runs with these.
+func TestNoTwoMembersChangeTheirPeerURLsOrAuthoritiesAtOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	moved := 0
-	for range 5000 {
+	moved, trusting := 0, 0
+	for range 10000 {
 		v := anyView(r)
 		w := wanted(len(v.Members))
-		running := map[string][]string{}
+		running := map[string]Running{}
+		files := make([]string, len(w))
 		for i := range w {
 			w[i].PeerURLs = []string{fmt.Sprintf("https://m-%d:2380", i)}
 			if r.IntN(2) == 0 {
@@ -198,24 +319,35 @@ func TestNoTwoMembersChangeTheirPeerURLsAtOnce(t *testing.T) {
 			}
 			switch r.IntN(3) {
 			case 0:
-				running[w[i].Name] = w[i].PeerURLs
+				running[w[i].Name] = Running{URLs: w[i].PeerURLs}
 			case 1:
-				running[w[i].Name] = v.Members[i].PeerURLs
+				running[w[i].Name] = Running{URLs: v.Members[i].PeerURLs}
+			}
+			with := []string{"", "old", "new"}[r.IntN(3)]
+			if files[i] = with; with == "old" && r.IntN(2) == 0 {
+				files[i] = "new"
+			}
+			if known, ok := running[w[i].Name]; ok {
+				known.Authorities = with
+				running[w[i].Name] = known
 			}
 		}
 		var under []string
-		for _, m := range v.Members {
+		for i, m := range v.Members {
 			v.Self = m.ID
-			if d := DecidePeerURLs(URLFacts{View: v, Wanted: w, Running: running}); v.Leader != 0 && (d.Act == URLsUpdate || d.Act == URLsRestart) {
+			if d := DecidePeerURLs(URLFacts{View: v, Wanted: w, Running: running, Authorities: files[i]}); v.Leader != 0 && (d.Act == URLsUpdate || d.Act == URLsRestart) {
 				under = append(under, m.Name)
+				if strings.Contains(d.Reason, "authorities") {
+					trusting++
+				}
 			}
 		}
 		moved += len(under)
 		if len(under) > 1 {
-			t.Fatalf("%v change at once in %+v, running %v", under, v, running)
+			t.Fatalf("%v change at once in %+v, running %v, files %v", under, v, running, files)
 		}
 	}
-	if moved < 50 {
-		t.Fatalf("only %d of the random clusters had anything to change", moved)
+	if moved < 100 || trusting < 20 {
+		t.Fatalf("only %d of the random clusters had anything to change, %d of them authorities", moved, trusting)
 	}
 }
