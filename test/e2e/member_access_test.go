@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -270,6 +271,162 @@ func TestCertificatesAndTokenAreExchangedWithoutARestart(t *testing.T) {
 	c.ready()
 	s.end()
 	c.proves()
+}
+
+// TestAuthoritiesAreExchangedByTheSidecars goes the three steps of the documentation. etcd reads its authorities
+// at its start alone, so the sidecars restart one after the other, twice.
+func TestAuthoritiesAreExchangedByTheSidecars(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"three members": 3, "a single one": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			exchangeAuthorities(t, size)
+		})
+	}
+}
+
+func exchangeAuthorities(t *testing.T, size int) {
+	// Of etcd's log the end is kept, and the wrapper's restarts are looked for in it.
+	c := enlist(t, members.Options{Members: size, TLS: members.Everywhere, Etcd: map[string]any{"log-level": "error"}}, "")
+	c.start()
+	s := c.work(0)
+	lives := map[string][2]int{}
+	for _, m := range c.Members() {
+		lives[m.Name] = [2]int{m.EtcdLife().Starts, m.SidecarLife().Starts}
+	}
+	former := showing(t, c.EtcdTLS())
+	before := c.authorities()
+	sign, finish, err := c.RotateAuthorities()
+	c.must(err)
+	before = c.trusts(before)
+	c.await("the clients go on", worked(s, 500))
+
+	shows := shown(t, c)
+	c.must(sign())
+	c.await("every server shows a certificate of the new authorities", func(context.Context) error {
+		for where, serial := range shown(t, c) {
+			if serial == shows[where] {
+				return fmt.Errorf("%s still shows the old one", where)
+			}
+		}
+		return nil
+	})
+	c.ready() // for clients with new certificates
+	for _, m := range c.Members() {
+		c.await(m.Name+" still serves a client with a former certificate", func(ctx context.Context) error { return asks(ctx, m, former) })
+	}
+	c.await("the clients go on", worked(s, 500))
+
+	c.must(finish())
+	c.trusts(before)
+	for _, m := range c.Members() {
+		if err := asks(t.Context(), m, former); err == nil {
+			t.Errorf("%s serves a client with a certificate of the former authority", m.Name)
+		}
+		c.await(m.Name+" serves a client with a new one", func(ctx context.Context) error { return asks(ctx, m, showing(t, c.EtcdTLS())) })
+	}
+	c.await("the clients go on", worked(s, 500))
+	for _, m := range c.Members() {
+		if got := [2]int{m.EtcdLife().Starts, m.SidecarLife().Starts}; got != lives[m.Name] {
+			t.Errorf("the processes of %s were started anew: %v, want %v", m.Name, got, lives[m.Name])
+		}
+	}
+	// Peers and sidecars meet again with what they have now.
+	leader := c.leader()
+	leader.Crash()
+	leader.Start()
+	c.ready()
+	s.end()
+	c.proves()
+}
+
+// authorities are the digests of those with which the etcds run.
+func (c *crew) authorities() map[string]string {
+	c.t.Helper()
+	all := map[string]string{}
+	for _, m := range c.Members() {
+		all[m.Name] = c.state(m).Authorities
+	}
+	return all
+}
+
+// trusts waits until all etcds run with other authorities than before, and says with which. One was restarted
+// after the other, the lowest ordinal first: none before the one before it was ready.
+func (c *crew) trusts(before map[string]string) (now map[string]string) {
+	c.t.Helper()
+	c.await("all run with the same new authorities", func(ctx context.Context) error {
+		now = map[string]string{}
+		return each(c, ctx, func(m *members.Member) error {
+			own, err := m.State(ctx)
+			if err != nil {
+				return err
+			}
+			now[m.Name] = own.Authorities
+			if own.Authorities == before[m.Name] || own.Authorities != now[c.Members()[0].Name] {
+				return fmt.Errorf("%s runs with %.8s, %v before", m.Name, own.Authorities, before)
+			}
+			return nil
+		})
+	})
+	c.ready()
+	const stamp = "15:04:05.000"
+	var last time.Time
+	for _, m := range c.Members() {
+		from, to := lastRestart(c.t, m)
+		c.t.Logf("%s was restarted from %s to %s", m.Name, from.Format(stamp), to.Format(stamp))
+		if from.Before(last) {
+			c.t.Errorf("%s was restarted at %s, and the one before it was ready at %s only", m.Name, from.Format(stamp), last.Format(stamp))
+		}
+		last = to
+	}
+	return now
+}
+
+// lastRestart is when the wrapper was last asked for a restart, and when etcd was ready afterwards.
+func lastRestart(t *testing.T, m *members.Member) (from, to time.Time) {
+	t.Helper()
+	for line := range strings.Lines(m.EtcdLog()) {
+		var said struct {
+			Time time.Time `json:"time"`
+			Msg  string    `json:"msg"`
+		}
+		if json.Unmarshal([]byte(line), &said) != nil {
+			continue // not the wrapper's
+		}
+		switch said.Msg {
+		case "restart of etcd":
+			from = said.Time
+		case "etcd is ready":
+			to = said.Time
+		}
+	}
+	if from.IsZero() || !to.After(from) {
+		t.Errorf("%s was not restarted: from %s to %s", m.Name, from, to)
+	}
+	return from, to
+}
+
+// showing is conf with the certificate as it is now, whatever becomes of its files.
+func showing(t *testing.T, conf *tls.Config) *tls.Config {
+	t.Helper()
+	pair, err := conf.GetClientCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{RootCAs: conf.RootCAs, Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12}
+}
+
+// asks reads from a member's etcd by a new connection.
+func asks(ctx context.Context, m *members.Member, conf *tls.Config) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.ClientURL()}, TLS: conf, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	_, err = client.Get(ctx, "/")
+	return err
 }
 
 func each(c *crew, ctx context.Context, do func(*members.Member) error) error {

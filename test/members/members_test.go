@@ -243,11 +243,11 @@ func TestAVolumeFailsIsMendedAndFillsUp(t *testing.T) {
 }
 
 func TestCertificatesChangeAtOneMoment(t *testing.T) {
-	ca, err := stores.NewCA()
+	a, err := newAuthorities()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newCredentials(filepath.Join(t.TempDir(), "secret"), ca, "127.0.0.1")
+	c, err := newCredentials(filepath.Join(t.TempDir(), "secret"), a.client, "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

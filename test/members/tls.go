@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"druid.internal/druid/test/stores"
@@ -24,14 +25,28 @@ var Everywhere = TLS{Client: true, Peer: true, Backup: true}
 
 // authorities sign: nobody's certificate is good elsewhere.
 type authorities struct {
-	client, peer, backup *stores.CA
+	client, peer, backup *authority
+}
+
+// authority is who signs, who will after a rotation, and what ca.crt of everybody holds. We ourselves
+// trust both at all times, so that who was connected before a rotation stays so.
+type authority struct {
+	ca, next *stores.CA
+	trusted  []byte
+	both     *x509.CertPool
 }
 
 func newAuthorities() (a authorities, err error) {
-	for _, ca := range []**stores.CA{&a.client, &a.peer, &a.backup} {
-		if *ca, err = stores.NewCA(); err != nil {
-			return a, err
+	for _, to := range []**authority{&a.client, &a.peer, &a.backup} {
+		n := &authority{both: x509.NewCertPool()}
+		for _, ca := range []**stores.CA{&n.ca, &n.next} {
+			if *ca, err = stores.NewCA(); err != nil {
+				return a, err
+			}
+			n.both.AppendCertsFromPEM((*ca).PEM)
 		}
+		n.trusted = n.ca.PEM
+		*to = n
 	}
 	return a, nil
 }
@@ -40,7 +55,7 @@ func newAuthorities() (a authorities, err error) {
 // through one link, so that all of them change at the same moment.
 type credentials struct {
 	dir   string
-	ca    *stores.CA
+	by    *authority
 	hosts []string
 	turn  int
 }
@@ -55,10 +70,10 @@ func (c *credentials) issue() error {
 	c.turn++
 	name := ".." + strconv.Itoa(c.turn)
 	next := c.file(name)
-	if err := c.ca.IssueFiles(next, "tls.crt", "tls.key", c.hosts...); err != nil {
+	if err := c.by.ca.IssueFiles(next, "tls.crt", "tls.key", c.hosts...); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(next, "ca.crt"), c.ca.PEM, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(next, "ca.crt"), c.by.trusted, 0o600); err != nil {
 		return err
 	}
 	if err := os.Symlink(name, c.file("..next")); err != nil {
@@ -78,8 +93,8 @@ func (c *credentials) issue() error {
 	return nil
 }
 
-func newCredentials(dir string, ca *stores.CA, hosts ...string) (*credentials, error) {
-	c := &credentials{dir: dir, ca: ca, hosts: hosts}
+func newCredentials(dir string, by *authority, hosts ...string) (*credentials, error) {
+	c := &credentials{dir: dir, by: by, hosts: hosts}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -88,9 +103,7 @@ func newCredentials(dir string, ca *stores.CA, hosts ...string) (*credentials, e
 
 // config is a client's that shows the certificate as it is when it connects.
 func (c *credentials) config() *tls.Config {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(c.ca.PEM)
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12,
+	return &tls.Config{RootCAs: c.by.both, MinVersion: tls.VersionTLS12,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(c.certFile(), c.keyFile())
 			return &pair, err
@@ -105,17 +118,17 @@ type identity struct {
 func (c *Cluster) identify(dir string, hosts ...string) (id identity, err error) {
 	for _, what := range []struct {
 		name string
-		ca   *stores.CA
+		by   *authority
 		to   **credentials
 	}{{"client", c.cas.client, &id.client}, {"peer", c.cas.peer, &id.peer}, {"backup", c.cas.backup, &id.backup}} {
-		if *what.to, err = newCredentials(filepath.Join(dir, what.name), what.ca, hosts...); err != nil {
+		if *what.to, err = newCredentials(filepath.Join(dir, what.name), what.by, hosts...); err != nil {
 			return id, err
 		}
 	}
 	return id, nil
 }
 
-// RotateCertificates gives everybody new certificates and keys of the same authorities; nobody is
+// RotateCertificates gives everybody new certificates and keys of the authorities as they are; nobody is
 // told or started anew.
 func (c *Cluster) RotateCertificates() error {
 	var errs []error
@@ -125,6 +138,21 @@ func (c *Cluster) RotateCertificates() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// RotateAuthorities exchanges all authorities in three steps; nobody is told. With the first everybody
+// may trust the old ones and the new ones; sign gives everybody certificates of the new ones, and
+// finish has nobody trust the old ones any more.
+func (c *Cluster) RotateAuthorities() (sign, finish func() error, err error) {
+	step := func(change func(*authority)) error {
+		for _, a := range []*authority{c.cas.client, c.cas.peer, c.cas.backup} {
+			change(a)
+		}
+		return c.RotateCertificates()
+	}
+	sign = func() error { return step(func(a *authority) { a.ca, a.next = a.next, a.ca }) }
+	finish = func() error { return step(func(a *authority) { a.trusted = a.ca.PEM }) }
+	return sign, finish, step(func(a *authority) { a.trusted = slices.Concat(a.ca.PEM, a.next.PEM) })
 }
 
 // RotateToken exchanges the token in two steps, so that callers and called need not change at the
