@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,8 +22,8 @@ func fullVolume(t *testing.T, s *site) {
 	before := p.uids(t)
 	// Space is taken without being written, down to less than is needed for etcd's log.
 	p.onVolume(t, victim, `dir=$1; free=$(df --output=avail -B1M "$dir" | tail -1); fallocate -l $((free - 32))M "$dir/somebody-elses"`)
-	s.await(t, "the status says which volume is full", p.says(druidv1alpha1.ConditionDataVolumesReady, druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonVolumeFull, victim+", claim main-"+victim))
-	s.await(t, "it says what to do", p.says(druidv1alpha1.ConditionDataVolumesReady, druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonVolumeFull, "raise spec.storageCapacity"))
+	p.tells(t, time.Now(), druidv1alpha1.ConditionDataVolumesReady, druidv1alpha1.ReasonVolumeFull, victim+", claim main-"+victim)
+	p.tells(t, time.Now(), druidv1alpha1.ConditionDataVolumesReady, druidv1alpha1.ReasonVolumeFull, "raise spec.storageCapacity")
 	p.more(t)
 	p.patch(t, `{storageCapacity: 1Gi}`)
 	p.oneAtATime(t, 3, "all volumes have the new size", func(ctx context.Context) error {

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -143,6 +145,41 @@ func TestWhatIsThereAlreadyCanStillBeWritten(t *testing.T) {
 					t.Errorf("refused: %v", errs.ToAggregate())
 				}
 			})
+		}
+	}
+}
+
+// A wrong path prints an empty cell, and no API server says anything.
+func TestColumnsShowFieldsThatThereAre(t *testing.T) {
+	conditions, err := os.ReadFile("../../../api/v1alpha1/condition.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := regexp.MustCompile(`^\.([a-zA-Z]+)(\[\?\(@\.(type)=="([A-Za-z]+)"\)\]|\[[0-9*]+\])?`)
+	for _, plural := range []string{"etcds", "etcdmembers", "etcdcopybackupstasks", "etcdoperatortasks", "etcdopstasks"} {
+		d := load(t, plural)
+		columns := d.CRD.Spec.Versions[0].AdditionalPrinterColumns
+		if len(columns) < 3 {
+			t.Errorf("%s has %d columns", plural, len(columns))
+		}
+		for _, c := range columns {
+			at, rest := d.structural, c.JSONPath
+			for rest != "" && !strings.HasPrefix(rest, ".metadata.") {
+				m := part.FindStringSubmatch(rest)
+				if m == nil {
+					t.Errorf("%s: column %s: %q cannot be read from %q on", plural, c.Name, c.JSONPath, rest)
+					break
+				}
+				next, is := at.Properties[m[1]]
+				if is && m[2] != "" && next.Items != nil {
+					next = *next.Items
+				}
+				if !is || m[4] != "" && !strings.Contains(string(conditions), `= "`+m[4]+`"`) {
+					t.Errorf("%s: column %s: there is no %s in %q", plural, c.Name, m[0], c.JSONPath)
+					break
+				}
+				at, rest = &next, rest[len(m[0]):]
+			}
 		}
 	}
 }
