@@ -89,8 +89,8 @@ func Decide(r Request, etcds []*druidv1alpha1.Etcd, p Policy) Verdict {
 		switch {
 		case e.ProtectionDisabled():
 		case exempt && working(e):
-			return Verdict{false, fmt.Sprintf("%s, on which the operator is working: try again when its status.lastOperation is no longer %s",
-				r.whose(e), druidv1alpha1.LastOperationProcessing)}
+			return Verdict{false, fmt.Sprintf("%s, on which the operator is working: try again when its status.lastOperation is %s",
+				r.whose(e), druidv1alpha1.LastOperationSucceeded)}
 		case !exempt:
 			return Verdict{false, fmt.Sprintf("%s, so only the operator (%s) may do this: change the Etcd instead, or annotate it with %s first",
 				r.whose(e), p.Operator, druidv1alpha1.AnnotationDisableProtection)}
@@ -114,8 +114,8 @@ func (r Request) whose(e *druidv1alpha1.Etcd) string {
 	return fmt.Sprintf("%s %s belongs to Etcd %s", r.Kind, r.Name, e.Name)
 }
 
-// working: the operator is in the middle of changing the Etcd's objects.
+// working: the operator is in the middle of changing the Etcd's objects, which includes waiting for the next pod of a rollout.
 func working(e *druidv1alpha1.Etcd) bool {
 	op := e.Status.LastOperation
-	return op != nil && op.State == druidv1alpha1.LastOperationProcessing
+	return op != nil && op.State != druidv1alpha1.LastOperationSucceeded
 }
