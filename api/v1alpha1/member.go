@@ -135,10 +135,49 @@ type MemberSnapshots struct {
 	// Why the last attempt to upload failed. Absent after one that succeeded.
 	// +optional
 	Failure *SnapshotFailure `json:"failure,omitempty"`
+	// The last proof that the newest chain of snapshots can be restored. Absent before there was one.
+	// +optional
+	Proof *SnapshotProof `json:"proof,omitempty"`
 	// What was found when the bucket was looked through last, every ten minutes.
 	// +optional
 	Bucket *BackupStatus `json:"bucket,omitempty"`
 }
+
+// SnapshotProof is how a proof ended: the newest chain of snapshots is restored into a directory that is thrown away, once a day
+// as a rule.
+type SnapshotProof struct {
+	// When it ended.
+	// +required
+	EndedAt metav1.Time `json:"endedAt"`
+	// Proven: the chain can be restored. Broken: it cannot, and a new full is taken. Unknown: the store did not answer, or there
+	// was no room.
+	// +required
+	Result SnapshotProofResult `json:"result"`
+	// Name of the full that was the newest then.
+	// +optional
+	Base string `json:"base,omitempty"`
+	// The last revision that was restored.
+	// +optional
+	EndRevision int64 `json:"endRevision,omitempty"`
+	// How long the restore took.
+	// +optional
+	Took *metav1.Duration `json:"took,omitempty"`
+	// Why it is not Proven, for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// SnapshotProofResult is what a proof showed.
+//
+// +kubebuilder:validation:Enum=Proven;Broken;Unknown
+type SnapshotProofResult string
+
+// The results of proofs.
+const (
+	ProofProven  SnapshotProofResult = "Proven"
+	ProofBroken  SnapshotProofResult = "Broken"
+	ProofUnknown SnapshotProofResult = "Unknown"
+)
 
 // BackupStatus is what a look through the bucket found.
 type BackupStatus struct {
@@ -195,6 +234,9 @@ type BackupStatus struct {
 // does what there.
 type EtcdBackupStatus struct {
 	BackupStatus `json:",inline"`
+	// The last proof that the newest chain of snapshots can be restored, by whichever member made it. Absent before there was one.
+	// +optional
+	Proof *SnapshotProof `json:"proof,omitempty"`
 	// Whose credentials delete backups, prolong their locks and leave them out of restores. shared: the members' own do
 	// everything. partly: some of the roles in spec.backup.store.roles are other identities. separate: each role is.
 	// +optional

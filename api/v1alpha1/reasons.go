@@ -37,6 +37,7 @@ const (
 	ReasonBackupSucceeded       = "BackupSucceeded"       // everything was uploaded as the schedules promise
 	ReasonBackupFailed          = "BackupFailed"          // uploads fail; the message says why
 	ReasonBackupOverdue         = "BackupOverdue"         // the last upload is too long ago
+	ReasonBackupBroken          = "BackupBroken"          // the newest chain of snapshots cannot be restored
 	ReasonNoBackupYet           = "NoBackupYet"           // there is no full snapshot yet
 	ReasonBackupNotKnown        = "BackupNotKnown"        // nobody reports, because no sidecar leads the backups
 	ReasonStoreNotReachable     = "StoreNotReachable"     // the store does not answer

@@ -165,9 +165,32 @@ type Snapshots struct {
 	AccumulatedDeltaSize int64     `json:"accumulatedDeltaSize"` // bytes of deltas since the full
 	// NothingNew is when the last look found nothing to upload.
 	NothingNew *time.Time `json:"nothingNew,omitempty"`
+	// Proof is how the last proof that the newest chain can be restored ended; absent before there was one.
+	Proof *Proof `json:"proof,omitempty"`
 	// Bucket is what was found when the bucket was looked through last; absent before that.
 	Bucket *Bucket `json:"bucket,omitempty"`
 }
+
+// Proof is how a proof ended.
+type Proof struct {
+	EndedAt time.Time   `json:"endedAt"`
+	Result  ProofResult `json:"result"`
+	// Base is the full that was the newest then, by its name; empty: that is not known.
+	Base        string  `json:"base,omitempty"`
+	EndRevision int64   `json:"endRevision,omitempty"` // of Proven: the last that was restored
+	Seconds     float64 `json:"seconds,omitempty"`     // of Proven: how long that took
+	Message     string  `json:"message,omitempty"`     // why it is not Proven
+}
+
+// ProofResult is what a proof showed.
+type ProofResult string
+
+// The results of proofs.
+const (
+	ProofProven  ProofResult = "Proven"
+	ProofBroken  ProofResult = "Broken"  // the chain cannot be restored
+	ProofUnknown ProofResult = "Unknown" // the store did not answer, or there was no room
+)
 
 // Bucket is what a look through the bucket found.
 type Bucket struct {

@@ -134,17 +134,26 @@ func (t *term) repeat(ctx context.Context, what string, first, period time.Durat
 const soonProof = time.Hour
 
 // prove proves the newest chain every period until ctx ends. Each proof logs, counts and tells what
-// became of it. That a chain is broken is an answer, which asking again soon would not change.
+// became of it. Where a chain is broken another one is begun, as etcd has the data, and is proven soon; if that is no better,
+// asking again soon would not change it.
 func (t *term) prove(ctx context.Context) {
-	period := t.cfg.VerifyEvery
+	period, anew := t.cfg.VerifyEvery, false
 	for wait := min(period, soonProof); t.cfg.Wait(ctx, max(wait, time.Millisecond)) == nil; {
 		if s, err := t.ours(); err != nil || s.LastFull == nil {
 			wait = min(period, t.cfg.LookEvery) // nothing to prove yet
 			continue
 		}
 		wait = period
-		if err := t.works.both(ctx, t, kindVerify); err != nil && !broken(err) {
+		switch err := t.works.both(ctx, t, kindVerify); {
+		case err == nil:
+			anew = false
+		case !broken(err):
 			wait = min(period, soonProof)
+		case !anew:
+			anew, wait = true, min(period, soonProof)
+			if _, err := t.Full(ctx, false); err != nil && ctx.Err() == nil {
+				t.log.Error("no new chain was begun in place of one that cannot be restored", "error", err)
+			}
 		}
 	}
 }
@@ -202,7 +211,7 @@ func (t *term) publish(rev snapshot.Revision) {
 		}
 		return
 	}
-	tell := agentapi.Snapshots{LastFull: uploaded(standing.LastFull), LastDelta: uploaded(standing.LastDelta), AccumulatedDeltaSize: standing.DeltaBytes}
+	tell := agentapi.Snapshots{LastFull: uploaded(standing.LastFull), LastDelta: uploaded(standing.LastDelta), AccumulatedDeltaSize: standing.DeltaBytes, Proof: t.works.proof.Load()}
 	if t.found != nil {
 		tell.Bucket = &t.found.bucket
 	}
@@ -263,5 +272,5 @@ func (t *term) tellTrouble(what string) {
 func same(a, b agentapi.Snapshots) bool {
 	equal := func(x, y *agentapi.Uploaded) bool { return (x == nil) == (y == nil) && (x == nil || *x == *y) }
 	return equal(a.LastFull, b.LastFull) && equal(a.LastDelta, b.LastDelta) && a.AccumulatedDeltaSize == b.AccumulatedDeltaSize &&
-		reflect.DeepEqual(a.Bucket, b.Bucket) && (a.NothingNew == nil) == (b.NothingNew == nil)
+		a.Proof == b.Proof && reflect.DeepEqual(a.Bucket, b.Bucket) && (a.NothingNew == nil) == (b.NothingNew == nil)
 }

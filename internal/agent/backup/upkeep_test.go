@@ -312,6 +312,10 @@ func TestTheNewestChainIsProvenByItself(t *testing.T) {
 		at, _ := sc.metric("etcdbr_protection_verified_timestamp")
 		return n > 1 && took > 0 && at > 0
 	})
+	until(t, "the member tells of it", func() bool {
+		s := sc.board.now().Snapshots
+		return s != nil && s.Proof != nil && s.Proof.Result == agentapi.ProofProven && s.Proof.Base == s.LastFull.Name && s.Proof.EndRevision >= 10 && s.Proof.Seconds > 0
+	})
 }
 
 // A proof reads a whole chain: it must not be repeated as if it were a small request.
@@ -323,12 +327,13 @@ func TestProofsAreFarApart(t *testing.T) {
 		want  []time.Duration // the waits longer than any other
 	}{
 		"it succeeds":               {nil, []time.Duration{soonProof, day}},
-		"the chain is broken":       {new(storetest.Garble(100).On(storetest.OpOpen, "Full-").Always()), []time.Duration{soonProof, day}},
+		"the chain is broken":       {new(storetest.Garble(100).On(storetest.OpOpen, "Full-").Always()), []time.Duration{soonProof, soonProof, day}}, // a new full begins another chain
 		"the store does not answer": {new(storetest.Fail(store.ErrUnreachable).On(storetest.OpOpen, "Full-").Always()), []time.Duration{soonProof, soonProof}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, bucket := newEtcds(t, 1), storetest.NewFaulty(memory())
+			e, inner := newEtcds(t, 1), memory()
+			bucket := storetest.NewFaulty(inner)
 			cfg := e.config(0, to(bucket))
 			cfg.VerifyEvery = day
 			due, asked := make(chan struct{}), make(chan time.Duration)
@@ -351,6 +356,7 @@ func TestProofsAreFarApart(t *testing.T) {
 			sc := run(t, cfg)
 			e.put(10)
 			full(t, sc)
+			before := countFulls(t, inner, prefix)
 			if c.fault != nil {
 				bucket.Inject(*c.fault)
 			}
@@ -363,9 +369,12 @@ func TestProofsAreFarApart(t *testing.T) {
 				case <-time.After(patience):
 					t.Fatalf("there was no wait %d", i)
 				}
-				if i == 0 {
+				if i < len(c.want)-1 {
 					due <- struct{}{}
 				}
+			}
+			if n, broken := countFulls(t, inner, prefix), c.want[len(c.want)-1] == day && len(c.want) > 2; broken != (n > before) {
+				t.Errorf("%d fulls are there, %d before", n, before)
 			}
 			took, shown := sc.metric("etcdbr_protection_restore_seconds")
 			if good := c.fault == nil; shown != good || good && took <= 0 {
@@ -392,6 +401,10 @@ func TestABackupThatCannotBeRestoredIsTold(t *testing.T) {
 	if n, _ := sc.metric("etcdbr_protection_verify_total", "result=broken"); n != 1 {
 		t.Errorf("%v broken proofs are counted, want 1: %+v", n, operation(sc, "verify"))
 	}
+	until(t, "the member tells of it", func() bool {
+		s := sc.board.now().Snapshots
+		return s != nil && s.Proof != nil && s.Proof.Result == agentapi.ProofBroken && s.Proof.Base == s.LastFull.Name && s.Proof.Message != ""
+	})
 	down := storetest.NewFaulty(bucket)
 	down.Inject(storetest.Fail(store.ErrUnreachable).On(storetest.OpOpen, "Full-").Always())
 	source.set(func(o *opener) { o.store, o.changed = down, true })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"druid.internal/druid/internal/agent/metrics"
@@ -29,6 +30,8 @@ type works struct {
 	leader *Leader
 	slot   chan struct{}
 	group  sync.WaitGroup
+
+	proof atomic.Pointer[agentapi.Proof] // the last one; nil: none yet
 
 	mu    sync.Mutex
 	known map[string]*agentapi.Operation
@@ -111,7 +114,7 @@ func (w *works) do(ctx context.Context, t *term, kind string) error {
 		}
 		switch l.log.Info("a long operation begins", "operation", kind); {
 		case err != nil && kind == kindVerify:
-			l.cfg.Metrics.Verified(metrics.Untold, l.cfg.Now(), 0)
+			w.proved(agentapi.Proof{Result: agentapi.ProofUnknown, Message: err.Error()})
 		case err != nil:
 		case kind == kindVerify:
 			said, proved, err = w.verify(ctx, t)
@@ -177,24 +180,35 @@ func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, 
 	if err == nil {
 		report, err = verifier.Verify(ctx, verifier.Request{From: from, ScratchDir: c.ScratchDir, MemoryLimit: c.ReplayMemory, Parallel: 1})
 	}
-	now := c.Now()
+	base := ""
+	if full := t.snapshotter().Standing().LastFull; full != nil {
+		base = uploaded(full).Name
+	}
 	switch {
 	case err == nil:
 		chain := report.Chains[0]
 		took := time.Duration(chain.Seconds * float64(time.Second))
-		c.Metrics.Verified(metrics.Proven, now, took)
+		w.proved(agentapi.Proof{Result: agentapi.ProofProven, Base: chain.Base, EndRevision: int64(chain.End), Seconds: chain.Seconds})
 		proved := &agentapi.Proved{Base: chain.Base, EndRevision: int64(chain.End)}
 		return fmt.Sprintf("%s and %d deltas restore to revision %d with %d keys in %s", chain.Base, chain.Deltas, chain.End, chain.Keys, took.Round(time.Millisecond)), proved, nil
 	case ctx.Err() != nil:
 	case broken(err):
-		c.Metrics.Verified(metrics.Broken, now, 0)
 		if report != nil && len(report.Chains) > 0 {
-			return "", nil, fmt.Errorf("%w: %s: %s", err, report.Chains[0].Base, report.Chains[0].Reason)
+			err = fmt.Errorf("%w: %s: %s", err, report.Chains[0].Base, report.Chains[0].Reason)
 		}
+		w.proved(agentapi.Proof{Result: agentapi.ProofBroken, Base: base, Message: err.Error()})
 	default:
-		c.Metrics.Verified(metrics.Untold, now, 0)
+		w.proved(agentapi.Proof{Result: agentapi.ProofUnknown, Base: base, Message: err.Error()})
 	}
 	return "", nil, err
+}
+
+// proved remembers how a proof ended, and counts it.
+func (w *works) proved(p agentapi.Proof) {
+	p.EndedAt = w.leader.cfg.Now().UTC()
+	w.proof.Store(&p)
+	counted := map[agentapi.ProofResult]metrics.Proof{agentapi.ProofProven: metrics.Proven, agentapi.ProofBroken: metrics.Broken, agentapi.ProofUnknown: metrics.Untold}[p.Result]
+	w.leader.cfg.Metrics.Verified(counted, p.EndedAt, time.Duration(p.Seconds*float64(time.Second)))
 }
 
 // broken reports whether a proof failed because of what is in the bucket.

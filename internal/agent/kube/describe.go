@@ -60,12 +60,23 @@ func snapshots(m agentapi.Member) *druidv1alpha1.MemberSnapshots {
 	var out druidv1alpha1.MemberSnapshots
 	if s := m.Snapshots; s != nil {
 		out = druidv1alpha1.MemberSnapshots{LastFull: snapshot(s.LastFull), LastDelta: snapshot(s.LastDelta),
-			AccumulatedDeltaSize: size(s.AccumulatedDeltaSize), NothingNew: at(s.NothingNew), Bucket: bucket(s.Bucket)}
+			AccumulatedDeltaSize: size(s.AccumulatedDeltaSize), NothingNew: at(s.NothingNew), Proof: proof(s.Proof), Bucket: bucket(s.Bucket)}
 	}
 	if f := m.BackupFailure; f != nil {
 		out.Failure = &druidv1alpha1.SnapshotFailure{Since: metav1.NewTime(f.Since), Reason: string(f.Reason), Message: clip(f.Message, maxText)}
 	}
 	return &out
+}
+
+func proof(p *agentapi.Proof) *druidv1alpha1.SnapshotProof {
+	if p == nil {
+		return nil
+	}
+	out := &druidv1alpha1.SnapshotProof{EndedAt: metav1.NewTime(p.EndedAt), Result: druidv1alpha1.SnapshotProofResult(p.Result), Base: p.Base, EndRevision: p.EndRevision, Message: clip(p.Message, maxText)}
+	if p.Seconds > 0 {
+		out.Took = &metav1.Duration{Duration: time.Duration(p.Seconds * float64(time.Second)).Round(time.Millisecond)}
+	}
+	return out
 }
 
 func snapshot(u *agentapi.Uploaded) *druidv1alpha1.MemberSnapshot {

@@ -71,10 +71,14 @@ func lastSnapshots(before, now *druidv1alpha1.MemberSnapshots) *druidv1alpha1.Me
 	case now == nil && before.LastFull == nil && before.NothingNew == nil:
 		return nil // it never was one that makes them
 	case now == nil:
-		return &druidv1alpha1.MemberSnapshots{LastFull: before.LastFull, LastDelta: before.LastDelta, AccumulatedDeltaSize: before.AccumulatedDeltaSize, NothingNew: before.NothingNew}
+		return &druidv1alpha1.MemberSnapshots{LastFull: before.LastFull, LastDelta: before.LastDelta, AccumulatedDeltaSize: before.AccumulatedDeltaSize, NothingNew: before.NothingNew, Proof: before.Proof}
 	case now.AccumulatedDeltaSize == nil: // the bucket was not read yet
 		kept := *before
 		kept.Failure = now.Failure
+		return &kept
+	case now.Proof == nil: // this sidecar has not made one yet
+		kept := *now
+		kept.Proof = before.Proof
 		return &kept
 	}
 	return now

@@ -88,6 +88,7 @@ func TestEverythingThatIsKnownIsDescribed(t *testing.T) {
 	m.Etcd.Alarms = []string{"NOSPACE", "CORRUPT", "NOSPACE"}
 	m.Snapshots = &agentapi.Snapshots{LastFull: &agentapi.Uploaded{Timestamp: at, Name: "Full-1", Size: 10, EndRevision: 5},
 		LastDelta: &agentapi.Uploaded{Timestamp: at, Name: "Incr-6", Size: 3, StartRevision: 6, EndRevision: 7}, AccumulatedDeltaSize: 3, NothingNew: &at,
+		Proof: &agentapi.Proof{EndedAt: at, Result: agentapi.ProofProven, Base: "Full-1", EndRevision: 7, Seconds: 1.5, Message: "m"},
 		Bucket: &agentapi.Bucket{LookedAt: at, First: &agentapi.Restorable{Time: epoch, Revision: 5}, Last: &agentapi.Restorable{Time: at, Revision: 7}, Level: "governance", Until: &at, Inferred: true, Period: 345600,
 			Protection: "governance until then", Tampering: []agentapi.Tampering{{Code: "marker", Text: "it has a delete marker"}}, TamperingCount: 11, Excluded: []string{"Full-0"}, ExcludedCount: 12}}
 	m.BackupFailure = &agentapi.BackupFailure{Since: at, Reason: agentapi.StoreNotReachable, Message: "no"}
@@ -102,7 +103,9 @@ func TestEverythingThatIsKnownIsDescribed(t *testing.T) {
 		Snapshots: &druidv1alpha1.MemberSnapshots{
 			LastFull:             &druidv1alpha1.MemberSnapshot{Timestamp: minute(1), Name: "Full-1", Size: q(10), EndRevision: 5},
 			LastDelta:            &druidv1alpha1.MemberSnapshot{Timestamp: minute(1), Name: "Incr-6", Size: q(3), StartRevision: 6, EndRevision: 7},
-			AccumulatedDeltaSize: q(3), NothingNew: ref(minute(1)), Failure: &druidv1alpha1.SnapshotFailure{Since: minute(1), Reason: "StoreNotReachable", Message: "no"},
+			AccumulatedDeltaSize: q(3), NothingNew: ref(minute(1)),
+			Proof:   &druidv1alpha1.SnapshotProof{EndedAt: minute(1), Result: "Proven", Base: "Full-1", EndRevision: 7, Took: &metav1.Duration{Duration: 1500 * time.Millisecond}, Message: "m"},
+			Failure: &druidv1alpha1.SnapshotFailure{Since: minute(1), Reason: "StoreNotReachable", Message: "no"},
 			Bucket: &druidv1alpha1.BackupStatus{
 				LookedAt: minute(1), FirstRestorable: &druidv1alpha1.RestorableState{Time: minute(0), Revision: 5}, LastRestorable: &druidv1alpha1.RestorableState{Time: minute(1), Revision: 7},
 				ProtectionLevel: "governance", ProtectedUntil: ref(minute(1)), Protection: "governance until then", ProtectionInferred: true, RetentionPeriod: &metav1.Duration{Duration: 96 * time.Hour},
@@ -114,6 +117,27 @@ func TestEverythingThatIsKnownIsDescribed(t *testing.T) {
 	}
 	if diff := cmp.Diff(text(want), text(since(druidv1alpha1.MemberReport{}, describe(m)))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestAProofIsToldUntilThereIsANewerOne: a sidecar that begins anew has made none yet, and one that leads no more makes none.
+func TestAProofIsToldUntilThereIsANewerOne(t *testing.T) {
+	told := &druidv1alpha1.MemberSnapshots{LastFull: &druidv1alpha1.MemberSnapshot{Name: "Full-1"}, AccumulatedDeltaSize: resource.NewQuantity(0, resource.DecimalSI), Proof: &druidv1alpha1.SnapshotProof{Result: "Broken"}}
+	newer := told.DeepCopy()
+	newer.Proof.Result = "Proven"
+	without := told.DeepCopy()
+	without.Proof = nil
+	for phrase, c := range map[string]struct {
+		now  *druidv1alpha1.MemberSnapshots
+		want druidv1alpha1.SnapshotProofResult
+	}{
+		"it leads no more":    {nil, "Broken"},
+		"it has made no more": {without, "Broken"},
+		"there is another":    {newer, "Proven"},
+	} {
+		if got := lastSnapshots(told, c.now); got == nil || got.Proof == nil || got.Proof.Result != c.want {
+			t.Errorf("%s: %+v, want %s", phrase, got, c.want)
+		}
 	}
 }
 

@@ -61,6 +61,9 @@ func essence(r druidv1alpha1.MemberReport) druidv1alpha1.MemberReport {
 		if f := r.Snapshots.Failure; f != nil {
 			s.Failure = &druidv1alpha1.SnapshotFailure{Reason: f.Reason}
 		}
+		if p := r.Snapshots.Proof; p != nil {
+			s.Proof = &druidv1alpha1.SnapshotProof{Result: p.Result, Base: p.Base}
+		}
 		r.Snapshots = &s
 	}
 	if x := r.LastRestoration; x != nil {

@@ -46,7 +46,7 @@ func statusOf(o *Observed, p Plan, out outcome, run string, now time.Time) druid
 	s.Selector = &selector
 	s.PeerUrlTLSEnabled = peerTLS(o)
 	if found := health.Backup(o.Observation); found != nil {
-		s.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: *found, Identities: identities(e, p)}
+		s.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: *found, Proof: health.Proof(o.Observation), Identities: identities(e, p)}
 	} else {
 		s.Backup = nil
 	}

@@ -60,6 +60,19 @@ func leadsSince(d time.Duration) func(*Observation) {
 	}
 }
 
+// newestFull is the name of the newest full of a cluster.
+const newestFull = "Full-00000000-00000900-1"
+
+// proven has a member tell how a proof of a chain ended, so long ago.
+func proven(i int, r druidv1alpha1.SnapshotProofResult, base string, d time.Duration) func(*Observation) {
+	return func(o *Observation) {
+		if o.Members[i].Status.Snapshots == nil {
+			o.Members[i].Status.Snapshots = &druidv1alpha1.MemberSnapshots{}
+		}
+		o.Members[i].Status.Snapshots.Proof = &druidv1alpha1.SnapshotProof{EndedAt: ago(d), Result: r, Base: base, Message: "a hole at 7"}
+	}
+}
+
 func noFull(o *Observation) {
 	snapshots(func(s *druidv1alpha1.MemberSnapshots) { s.LastFull, s.LastDelta = nil, nil })(o)
 }
@@ -76,6 +89,11 @@ func TestBackupReady(t *testing.T) {
 		"an idle cluster, nothing was new":         {cluster(3, deltaAgo(90*24*time.Hour), nothingNew(30*time.Second)), isTrue, "BackupSucceeded", ""},
 		"an idle cluster, its sidecar went silent": {cluster(3, deltaAgo(90*24*time.Hour), nothingNew(time.Hour)), isFalse, "BackupOverdue", ""},
 		"an idle cluster without a newer full":     {cluster(3, fullAgo(72*time.Hour), deltaAgo(73*time.Hour), nothingNew(30*time.Second)), isTrue, "BackupSucceeded", ""},
+		"the newest chain is broken":               {cluster(3, proven(2, "Broken", newestFull, time.Hour)), isFalse, "BackupBroken", "a hole at 7"},
+		"the newest is, by a former leader":        {cluster(3, proven(1, "Broken", newestFull, time.Hour)), isFalse, "BackupBroken", newestFull},
+		"it was, and is proven since":              {cluster(3, proven(1, "Broken", newestFull, time.Hour), proven(2, "Proven", newestFull, time.Minute)), isTrue, "BackupSucceeded", ""},
+		"a former chain is broken":                 {cluster(3, proven(2, "Broken", "Full-of-before", time.Hour)), isTrue, "BackupSucceeded", ""},
+		"whether the newest is is not known":       {cluster(3, proven(2, "Unknown", newestFull, time.Hour)), isTrue, "BackupSucceeded", ""},
 		"the full of last night is missing":        {cluster(3, fullAgo(27*time.Hour)), isFalse, "BackupOverdue", "one was due at 2025-06-01T00:00:00Z"},
 		"the full is still being taken":            {cluster(3, fullAgo(24*time.Hour+15*time.Minute), schedule("45 2 * * *")), isTrue, "BackupSucceeded", ""},
 		"the full takes too long":                  {cluster(3, fullAgo(24*time.Hour+30*time.Minute), schedule("30 2 * * *")), isFalse, "BackupOverdue", "02:30:00Z"},

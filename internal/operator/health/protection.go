@@ -33,6 +33,20 @@ func Backup(o Observation) *druidv1alpha1.BackupStatus {
 	return newest
 }
 
+// Proof is the newest proof that anybody told of, as those of former backup leaders count too; nil: there was none.
+func Proof(o Observation) (newest *druidv1alpha1.SnapshotProof) {
+	if known := o.Etcd.Status.Backup; known != nil {
+		newest = known.Proof
+	}
+	for i := range o.Members {
+		s := o.Members[i].Status.Snapshots
+		if s != nil && s.Proof != nil && (newest == nil || newest.EndedAt.Before(&s.Proof.EndedAt)) {
+			newest = s.Proof
+		}
+	}
+	return newest
+}
+
 // Coverage is whether a period of locks leaves no moment without one, by the schedule of fulls and how long
 // one may take.
 func Coverage(e *druidv1alpha1.Etcd, period time.Duration) immutability.Coverage {
