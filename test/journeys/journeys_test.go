@@ -42,6 +42,7 @@ var all = []journey{
 	{name: "protection", do: protection},
 	{name: "rollout", do: rollout},
 	{name: "scale", do: scale},
+	{name: "scale-in-loss", do: loseWhoStays},
 	{name: "eviction", do: eviction},
 	{name: "restore", demonstrated: true, do: restore},
 	{name: "probes", machines: true, do: probes},

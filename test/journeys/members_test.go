@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -118,6 +119,46 @@ func scale(t *testing.T, s *site) {
 	}
 	s.kubectl(t, "--namespace="+namespace, "scale", "etcd", name, "--replicas=1")
 	s.await(t, "one member is left", members("blue-main-0"))
+	p.nothingIsLost(t, p.client)
+}
+
+// Three members become one, and the one that is to stay loses its volume while the others are still to be removed: they have the data,
+// and what is written meanwhile. It must not begin from the backups beside them.
+func loseWhoStays(t *testing.T, s *site) {
+	const namespace, stays = "scale-in-loss", "main-0"
+	s.namespace(t, namespace)
+	p := s.open(t, namespace, spec(3, backed(s.bucket(t, namespace, namespace, "shop"))))
+	p.write(t, p.client)
+	s.kubectl(t, "--namespace="+namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"=")
+	s.kubectl(t, "--namespace="+namespace, "scale", "etcd", name, "--replicas=1")
+	s.await(t, "one member is listed", func(ctx context.Context) error {
+		all, err := s.Client.CoreV1().ConfigMaps(namespace).Get(ctx, name+"-config", metav1.GetOptions{})
+		if err == nil && strings.Contains(all.Data["etcd.conf.yaml"], "main-1=") {
+			err = errors.New("main-1 is still listed")
+		}
+		return err
+	})
+	s.await(t, "the webhook lets its volume go", func(ctx context.Context) error {
+		_, err := s.Kubectl(ctx, "--namespace="+namespace, "delete", "persistentvolumeclaim/main-"+stays, "pod/"+stays, "--wait=false", "--grace-period=1")
+		return err
+	})
+	s.await(t, "it waits for the others", func(ctx context.Context) error {
+		var m druidv1alpha1.EtcdMember
+		if err := p.read(ctx, "etcdmembers", stays, &m); err != nil {
+			return err
+		}
+		if !strings.Contains(m.Status.Waiting, "nothing is begun beside them") {
+			return fmt.Errorf("it waits %q", m.Status.Waiting)
+		}
+		return nil
+	})
+	p.more(t)
+	s.await(t, "it has joined them, and they have left", func(ctx context.Context) error {
+		if err := p.votes(p.client, stays)(ctx); err != nil {
+			return err
+		}
+		return p.whole(ctx)
+	})
 	p.nothingIsLost(t, p.client)
 }
 
