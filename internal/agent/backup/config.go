@@ -50,7 +50,7 @@ type Config struct {
 	// 0 means 64 MiB.
 	ScratchDir   string
 	ReplayMemory int64
-	// Room, if set, says why there is not enough room there; nil: there is, as far as is known.
+	// Room, if set, says why there is not enough room there, for proofs that nobody asked for; nil: there is, as far as is known.
 	Room func() error
 	// Compacted is how much history stays readable in what a compaction makes.
 	Compacted compactor.History

@@ -144,14 +144,22 @@ func (t *term) prove(ctx context.Context) {
 			continue
 		}
 		wait = period
+		if t.cfg.Room != nil {
+			if err := t.cfg.Room(); err != nil { // etcd may lie on the same volume, and ends when it is full
+				t.log.Warn("nothing is proven", "error", err)
+				t.works.proved(agentapi.Proof{Result: agentapi.ProofUnknown, Message: err.Error()})
+				wait = min(period, soonProof)
+				continue
+			}
+		}
 		switch err := t.works.both(ctx, t, kindVerify); {
 		case err == nil:
 			anew = false
 		case !broken(err):
 			wait = min(period, soonProof)
 		case !anew:
-			anew, wait = true, min(period, soonProof)
-			if _, err := t.Full(ctx, false); err != nil && ctx.Err() == nil {
+			_, err := t.Full(ctx, false)
+			if anew, wait = err == nil, min(period, soonProof); err != nil && ctx.Err() == nil {
 				t.log.Error("no new chain was begun in place of one that cannot be restored", "error", err)
 			}
 		}

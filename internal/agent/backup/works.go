@@ -109,16 +109,10 @@ func (w *works) do(ctx context.Context, t *term, kind string) error {
 	var proved *agentapi.Proved
 	select {
 	case w.slot <- struct{}{}:
-		if l.cfg.Room != nil {
-			err = l.cfg.Room() // etcd may lie on the same volume, and ends when it is full
-		}
-		switch l.log.Info("a long operation begins", "operation", kind); {
-		case err != nil && kind == kindVerify:
-			w.proved(agentapi.Proof{Result: agentapi.ProofUnknown, Message: err.Error()})
-		case err != nil:
-		case kind == kindVerify:
+		l.log.Info("a long operation begins", "operation", kind)
+		if kind == kindVerify {
 			said, proved, err = w.verify(ctx, t)
-		default:
+		} else {
 			said, err = w.compact(ctx, t)
 		}
 		<-w.slot
@@ -176,13 +170,13 @@ func (w *works) progress(kind string) func(phase string, done, total int64) {
 func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, error) {
 	c := w.leader.cfg
 	from, err := w.from(ctx, t, kindVerify)
-	var report *verifier.Report
-	if err == nil {
-		report, err = verifier.Verify(ctx, verifier.Request{From: from, ScratchDir: c.ScratchDir, MemoryLimit: c.ReplayMemory, Parallel: 1})
-	}
 	base := ""
 	if full := t.snapshotter().Standing().LastFull; full != nil {
 		base = uploaded(full).Name
+	}
+	var report *verifier.Report
+	if err == nil {
+		report, err = verifier.Verify(ctx, verifier.Request{From: from, ScratchDir: c.ScratchDir, MemoryLimit: c.ReplayMemory, Parallel: 1})
 	}
 	switch {
 	case err == nil:
@@ -194,7 +188,8 @@ func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, 
 	case ctx.Err() != nil:
 	case broken(err):
 		if report != nil && len(report.Chains) > 0 {
-			err = fmt.Errorf("%w: %s: %s", err, report.Chains[0].Base, report.Chains[0].Reason)
+			base = report.Chains[0].Base
+			err = fmt.Errorf("%w: %s: %s", err, base, report.Chains[0].Reason)
 		}
 		w.proved(agentapi.Proof{Result: agentapi.ProofBroken, Base: base, Message: err.Error()})
 	default:
@@ -203,10 +198,12 @@ func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, 
 	return "", nil, err
 }
 
-// proved remembers how a proof ended, and counts it.
+// proved remembers how a proof ended, and counts it. One that told nothing does not make a chain whole that was broken.
 func (w *works) proved(p agentapi.Proof) {
 	p.EndedAt = w.leader.cfg.Now().UTC()
-	w.proof.Store(&p)
+	if last := w.proof.Load(); p.Result != agentapi.ProofUnknown || last == nil || last.Result != agentapi.ProofBroken {
+		w.proof.Store(&p)
+	}
 	counted := map[agentapi.ProofResult]metrics.Proof{agentapi.ProofProven: metrics.Proven, agentapi.ProofBroken: metrics.Broken, agentapi.ProofUnknown: metrics.Untold}[p.Result]
 	w.leader.cfg.Metrics.Verified(counted, p.EndedAt, time.Duration(p.Seconds*float64(time.Second)))
 }

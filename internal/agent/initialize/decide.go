@@ -81,7 +81,7 @@ func (f Facts) beside(rule string, d Decision) Decision {
 	if !f.OthersLeave || d.Action != RestoreSole && d.Action != BootstrapSole {
 		return d
 	}
-	return waitForCluster(rule, "%s, but others, which are to leave the cluster, still run and have the data: nothing is begun beside them; this member joins them when they are wanted again (of an Etcd the operator wants them when this one has waited for half a minute)", d.Message)
+	return waitForCluster(rule, "%s, but others, which are to leave the cluster, still run and have the data: nothing is begun beside them; this member joins them when they are wanted again (of an Etcd the operator wants them when this one has waited for half a minute, as long as they have a leader; if they are gone for good, see docs/operations/recovering.md)", d.Message)
 }
 
 // decideVolume is rule 1.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"time"
 
@@ -109,7 +108,7 @@ func (a *attempt) start(ctx context.Context, f Facts, d Decision) (*outcome, err
 	silent := f.asks() && len(f.View.Clusters()) == 0
 	start := memberconf.Start{State: memberconf.StateExisting, Initial: []memberconf.Peer{own}, Unchecked: silent}
 	if silent {
-		start.At = a.lookedForAt(f, own)
+		start.At, start.Listen = a.lookedForAt(f, own)
 	}
 	if len(start.At) > 0 {
 		start.Initial[0].PeerURLs = start.At
@@ -118,29 +117,20 @@ func (a *attempt) start(ctx context.Context, f Facts, d Decision) (*outcome, err
 	return &outcome{decision: d, data: a.data, reason: a.reason(d), start: start}, nil
 }
 
-// lookedForAt are the peer URLs by which the data say that the others know this member, if they differ from the wanted ones in scheme or port: the
-// configuration changed while nobody ran. Members that listen elsewhere would not find each other, and nobody could be told. None: it listens
-// where it is wanted.
-func (a *attempt) lookedForAt(f Facts, own memberconf.Peer) []string {
+// lookedForAt are the peer URLs by which the data say that the others know this member, and where it listens for that, if none of them is
+// wanted any more: the configuration changed while nobody ran. Members that listen elsewhere would not find each other, and nobody could be
+// told. None: it listens where it is wanted.
+func (a *attempt) lookedForAt(f Facts, own memberconf.Peer) (at, listen []string) {
 	self, ok := f.Data.Self()
-	if !ok || len(self.PeerURLs) == 0 || sameSet(self.PeerURLs, own.PeerURLs) || !a.template.CanListen(self.PeerURLs) {
-		return nil
+	if !ok || slices.ContainsFunc(self.PeerURLs, func(u string) bool {
+		return slices.Contains(own.PeerURLs, u) || !slices.ContainsFunc(own.PeerURLs, func(w string) bool { return memberconf.Hostname(w) == memberconf.Hostname(u) })
+	}) {
+		return nil, nil
 	}
-	for _, u := range self.PeerURLs {
-		if !slices.ContainsFunc(own.PeerURLs, func(w string) bool { return hostname(w) == hostname(u) }) {
-			return nil
-		}
+	if listen = a.template.ListenAt(f.Self, self.PeerURLs); len(listen) == 0 {
+		return nil, nil
 	}
-	return self.PeerURLs
-}
-
-// hostname is the host of a URL, without its port.
-func hostname(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return s
-	}
-	return u.Hostname()
+	return self.PeerURLs, listen
 }
 
 // relist tells the cluster where etcd is about to listen, if it looks for this member elsewhere: the

@@ -142,25 +142,37 @@ func TestOnlyTheCheckAtTheStartCanBeLeftOut(t *testing.T) {
 
 func TestAMemberListensWhereItIsLookedFor(t *testing.T) {
 	tm := load(t, "three.yaml")
-	at := []string{"http://etcd-main-0.peer:2390"}
-	own, _ := tm.Peer("etcd-main-0")
-	own.PeerURLs = at
-	got, err := tm.For("etcd-main-0", Start{State: StateExisting, Initial: []Peer{own}, At: at})
+	for name, c := range map[string]struct {
+		member string
+		urls   []string
+		want   []string
+	}{
+		"another port":              {"etcd-main-0", []string{"https://etcd-main-0.peer:2390"}, []string{"https://0.0.0.0:2390"}},
+		"http":                      {"etcd-main-0", []string{"http://etcd-main-0.peer:2380"}, []string{"http://0.0.0.0:2380"}},
+		"another host":              {"etcd-main-0", []string{"https://elsewhere:2390"}, nil},
+		"and somebody who forwards": {"etcd-main-0", []string{"https://etcd-main-0.peer:2390", "https://lb:443"}, []string{"https://0.0.0.0:2390"}},
+		"nothing that is a URL":     {"etcd-main-0", []string{"http://[::1"}, nil},
+	} {
+		if got := tm.ListenAt(c.member, c.urls); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	one := load(t, "one.yaml")
+	own := one.Wanted()[0]
+	if got := one.ListenAt(own.Name, []string{strings.Replace(own.PeerURLs[0], "http://", "https://", 1)}); len(got) != 0 {
+		t.Errorf("without a certificate it listens at %q", got)
+	}
+	at := []string{"https://etcd-main-0.peer:2390"}
+	self, _ := tm.Peer("etcd-main-0")
+	self.PeerURLs = at
+	got, err := tm.For("etcd-main-0", Start{State: StateExisting, Initial: []Peer{self}, At: at, Listen: []string{"https://0.0.0.0:2390"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"initial-advertise-peer-urls: " + at[0], "listen-peer-urls: http://0.0.0.0:2390"} {
+	for _, want := range []string{"initial-advertise-peer-urls: " + at[0], "listen-peer-urls: https://0.0.0.0:2390"} {
 		if !strings.Contains(string(got), "\n"+want+"\n") {
 			t.Errorf("no %q in\n%s", want, got)
 		}
-	}
-	for file, want := range map[string]bool{"three.yaml": true, "one.yaml": false} {
-		if tm := load(t, file); tm.CanListen([]string{"https://a:2380"}) != want || !tm.CanListen(at) {
-			t.Errorf("%s: it can listen by https: %t", file, !want)
-		}
-	}
-	if _, err := tm.For("etcd-main-0", Start{State: StateExisting, Initial: []Peer{own}, At: []string{"http://[::1"}}); err == nil {
-		t.Error("no error of an address that is none")
 	}
 }
 

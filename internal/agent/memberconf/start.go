@@ -22,8 +22,8 @@ type Start struct {
 	State   string
 	Initial []Peer // with StateExisting exactly the members the cluster lists now, this one included
 	Token   string // of the new cluster; empty: that of the file
-	// At are the peer URLs by which the others know this member, and where it listens; none: the wanted ones.
-	At []string
+	// At are the peer URLs by which the others know this member, and Listen where it listens for that; none: the wanted ones.
+	At, Listen []string
 	// Unchecked: etcd does not compare its data with those of the others as it starts. It would wait
 	// seven seconds for each one that is starting too, and no cluster would answer so long.
 	Unchecked bool
@@ -68,11 +68,7 @@ func (t *Template) For(member string, s Start) ([]byte, error) {
 	out["initial-cluster-token"] = cmp.Or(s.Token, t.token)
 	out[advertisePeer] = strings.Join(own.PeerURLs, ",")
 	if len(s.At) > 0 {
-		listen, err := t.listenAt(s.At)
-		if err != nil {
-			return nil, fmt.Errorf("configuration for etcd: %w", err)
-		}
-		out[listenPeer], out[advertisePeer] = strings.Join(listen, ","), strings.Join(s.At, ",")
+		out[listenPeer], out[advertisePeer] = strings.Join(s.Listen, ","), strings.Join(s.At, ",")
 	}
 	out[advertise] = strings.Join(own.ClientURLs, ",")
 	gates := slices.Clone(t.gates)

@@ -207,32 +207,48 @@ func (t *Template) checkListen() error {
 	return nil
 }
 
-// CanListen says whether peers can be listened to at these URLs: for https there must be a certificate.
-func (t *Template) CanListen(urls []string) bool {
-	m, _ := t.values[peerSecurity].(map[string]any)
-	return m["cert-file"] != nil && m["cert-file"] != "" || !slices.ContainsFunc(urls, func(u string) bool { return strings.HasPrefix(u, "https://") })
-}
-
-// listenAt is where peers are listened to by the configuration, at the schemes and ports of these URLs.
-func (t *Template) listenAt(urls []string) (listen []string, err error) {
+// ListenAt is where a member listens to be found at urls in place of the wanted ones: by the configuration, at the schemes and ports of those
+// whose host is that of a wanted URL at which it listens itself. Others are somebody's who forwards. nil: it cannot, as for https without a
+// certificate.
+func (t *Template) ListenAt(member string, urls []string) (listen []string) {
+	own, _ := t.Peer(member)
 	configured, err := t.listen(listenPeer)
+	m, _ := t.values[peerSecurity].(map[string]any)
+	secure := m["cert-file"] != nil && m["cert-file"] != ""
 	if err != nil {
-		return nil, err
+		return nil // was checked when the file was read
 	}
-	for _, u := range urls {
-		at, err := url.Parse(u)
+	port := func(s string) string {
+		u, err := url.Parse(s)
 		if err != nil {
-			return nil, fmt.Errorf("the peer URL %q: %w", u, err)
+			return ""
+		}
+		return u.Port()
+	}
+	for _, s := range urls {
+		u, err := url.Parse(s)
+		itself := err == nil && slices.ContainsFunc(own.PeerURLs, func(w string) bool {
+			return Hostname(w) == u.Hostname() && slices.ContainsFunc(configured, func(c string) bool { return port(c) == port(w) })
+		})
+		if !itself || u.Scheme == "https" && !secure {
+			continue
 		}
 		for _, c := range configured {
-			on, err := url.Parse(c)
-			if err != nil {
-				return nil, fmt.Errorf("%q of %q: %w", c, listenPeer, err)
+			if on, err := url.Parse(c); err == nil {
+				listen = append(listen, u.Scheme+"://"+net.JoinHostPort(on.Hostname(), u.Port()))
 			}
-			listen = append(listen, at.Scheme+"://"+net.JoinHostPort(on.Hostname(), at.Port()))
 		}
 	}
-	return slices.Compact(slices.Sorted(slices.Values(listen))), nil
+	return slices.Compact(slices.Sorted(slices.Values(listen)))
+}
+
+// Hostname is the host of a URL, without its port.
+func Hostname(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return s
+	}
+	return u.Hostname()
 }
 
 // listen is where to listen; nil: nowhere.

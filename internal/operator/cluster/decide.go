@@ -263,12 +263,12 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 	if p.Mode == ModeWatch || o.foreign() {
 		return
 	}
-	hold := cmp.Or(p.Size.Hold, moving(o, size))
+	hold := p.Size.Hold
 	before := beforeUpgrade(o, p.safe)
 	switch p.NoUpgrade = before == nil; {
 	case before == nil:
-	case size.want == 0: // the next life begins with the image, unless the last full must be made elsewhere
-		if before = nil; !differ(o, druidv1alpha1.AnnotationBackupChecksum) {
+	case size.want == 0: // the next life begins with the image, unless the last full needs what comes with it
+		if before = nil; !differ(o, druidv1alpha1.AnnotationBackupChecksum) && !slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return !podReady(p) }) {
 			hold = cmp.Or(hold, "falling asleep, with the image of etcd that the members have,")
 		}
 	default:

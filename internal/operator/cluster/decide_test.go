@@ -334,24 +334,6 @@ func TestPodsWithAFormerTemplateAreReplacedInOrder(t *testing.T) {
 	}
 }
 
-// TestNoPodIsReplacedWhileMembersMove: with new peer URLs their sidecars restart them, which nobody else coordinates.
-func TestNoPodIsReplacedWhileMembersMove(t *testing.T) {
-	for to, want := range map[string]rollout.StepKind{"": rollout.Delete, "http://main-0.main-peer.shoot.svc:2381": rollout.Wait} {
-		o := running(t, 3, former(1))
-		m := o.Sidecars[0]
-		if m.PeerURLs = o.configured().PeerURLs["main-0"]; len(m.PeerURLs) != 1 {
-			t.Fatalf("the configuration has main-0 at %q", m.PeerURLs)
-		}
-		if to != "" {
-			m.PeerURLs = []string{to}
-		}
-		o.Sidecars[0] = m
-		if p := mustDecide(t, o, testSettings); p.Pod.Kind != want || to != "" && !strings.Contains(p.Pod.Reason, "the change of the peer URLs of main-0") {
-			t.Errorf("main-0 at %q: %+v, want %s", m.PeerURLs, p.Pod, want)
-		}
-	}
-}
-
 func TestASuspensionWhileClientsAreOutSaysSo(t *testing.T) {
 	for closed, want := range map[bool]bool{true: true, false: false} {
 		o := running(t, 3, wants(0), func(o *Observed) {
@@ -374,6 +356,12 @@ func TestWhatFallsAsleepKeepsItsImage(t *testing.T) {
 	}, wants(0))
 	if p := mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Wait || !strings.Contains(p.Pod.Reason, "falling asleep") {
 		t.Errorf("%+v, want no pod to get another image", p.Pod)
+	}
+	o = running(t, 3, former(1), func(o *Observed) {
+		o.Pods[1].Spec.Containers = []corev1.Container{{Name: desired.ContainerEtcd, Image: "former:1"}}
+	}, down(1), wants(0))
+	if p := mustDecide(t, o, testSettings); strings.Contains(p.Pod.Reason, "falling asleep") {
+		t.Errorf("%+v, though the pod that is not ready may need what is new to make the final full", p.Pod)
 	}
 }
 
@@ -399,8 +387,16 @@ func TestNobodyBeginsBesideThoseWhoLeave(t *testing.T) {
 		t.Error("a single member may not begin")
 	}
 	o.join(1, false)
-	if !held(o) {
-		t.Error("it may while the pod of another one is there")
+	if held(o) {
+		t.Error("nobody waits for the pod of one that has left, as on a node that is lost")
+	}
+	o = running(t, 3, relaxed, wants(1))
+	delete(o.Sidecars, 1)
+	delete(o.Sidecars, 2)
+	o.elect()
+	*o.StatefulSet.Spec.Replicas = 3
+	if held(o) {
+		t.Error("the others have left, and the one that stays may not begin")
 	}
 }
 

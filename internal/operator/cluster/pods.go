@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
@@ -199,26 +198,13 @@ func name(l agentapi.Listed) string {
 	return "the member at " + strings.Join(l.PeerURLs, ", ")
 }
 
-// moving names the change of peer URLs that members are about to make, by restarts of their own, one after the other; empty: none.
-func moving(o *Observed, s size) string {
-	var names []string
-	for _, m := range o.Sidecars {
-		want := s.live.PeerURLs[m.Name]
-		if len(want) > 0 && len(m.PeerURLs) > 0 && !sets.New(want...).Equal(sets.New(m.PeerURLs...)) {
-			names = append(names, m.Name)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	slices.Sort(names)
-	return "the change of the peer URLs of " + strings.Join(names, ", ")
-}
-
 // mendsBackup says whether the newest template has the backups go elsewhere, or be made by other means, than a pod that has a
 // former one.
 func mendsBackup(o *Observed) bool {
-	return differ(o, druidv1alpha1.AnnotationBackupChecksum) || differ(o, druidv1alpha1.AnnotationBackupMeansChecksum)
+	return differ(o, druidv1alpha1.AnnotationBackupChecksum) || slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
+		was := p.Annotations[druidv1alpha1.AnnotationBackupMeansChecksum] // empty: of an operator that did not tell
+		return !upToDate(p, o.StatefulSet) && was != "" && was != o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupMeansChecksum]
+	})
 }
 
 // differ: a pod of a former template has another value of the annotation than the newest template.

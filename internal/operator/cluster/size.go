@@ -150,12 +150,13 @@ func (s size) step(now time.Time, safe safety) rollout.ScaleStep {
 	return rollout.Scale(s.facts(now, safe))
 }
 
-// othersRun: there are pods of other members than the first, or there will be again before anybody looks.
+// othersRun: other members than the first may still be of the cluster: their pods are not let go before they have left.
 func (o *Observed) othersRun() bool {
-	return o.replicas() > 1 || slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
-		n, _ := o.Etcd.PodOrdinal(p.Name)
-		return n > 0
-	})
+	if o.replicas() <= 1 {
+		return false
+	}
+	listed, known := o.listed()
+	return !known || slices.ContainsFunc(listed, func(l agentapi.Listed) bool { return l.Name != o.Etcd.MemberName(0) })
 }
 
 // leaving are pods that their StatefulSet does not want any more.

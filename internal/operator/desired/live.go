@@ -14,8 +14,6 @@ import (
 type Live struct {
 	Members int32 // that it lists: the highest ordinal of ours, plus one; 0: it cannot be read
 	PeerTLS bool  // the scheme that it names
-	// PeerURLs are where each member is to be reached, by its name.
-	PeerURLs map[string][]string
 
 	peerCA  string // the key of the authority in its Secret
 	skipSAN bool
@@ -29,9 +27,7 @@ func ReadConfigMap(e *druidv1alpha1.Etcd, c *corev1.ConfigMap) Live {
 	var file struct {
 		Cluster string `json:"initial-cluster"`
 		Listen  string `json:"listen-peer-urls"`
-		// Of a member that is alone it may be a text.
-		PeerURLs any `json:"initial-advertise-peer-urls"`
-		Peers    struct {
+		Peers   struct {
 			CA      string `json:"trusted-ca-file"`
 			SkipSAN bool   `json:"skip-client-san-verification"`
 		} `json:"peer-transport-security"`
@@ -42,17 +38,6 @@ func ReadConfigMap(e *druidv1alpha1.Etcd, c *corev1.ConfigMap) Live {
 	l := Live{PeerTLS: strings.HasPrefix(file.Listen, "https://"), skipSAN: file.Peers.SkipSAN}
 	if file.Peers.CA != "" {
 		l.peerCA = path.Base(file.Peers.CA)
-	}
-	if all, is := file.PeerURLs.(map[string]any); is {
-		l.PeerURLs = map[string][]string{}
-		for name, list := range all {
-			urls, _ := list.([]any)
-			for _, u := range urls {
-				if text, is := u.(string); is {
-					l.PeerURLs[name] = append(l.PeerURLs[name], text)
-				}
-			}
-		}
 	}
 	for member := range strings.SplitSeq(file.Cluster, ",") {
 		name, _, _ := strings.Cut(strings.TrimSpace(member), "=")

@@ -127,7 +127,7 @@ func (v view) backup() finding {
 	if f := v.deltas(m); f.status != druidv1alpha1.ConditionTrue {
 		return f
 	}
-	if p := Proof(v.Observation); p != nil && p.Result == druidv1alpha1.ProofBroken && p.Base == s.LastFull.Name {
+	if p := newestProof(v.Observation, func(p *druidv1alpha1.SnapshotProof) bool { return p.Result != druidv1alpha1.ProofUnknown }); p != nil && p.Result == druidv1alpha1.ProofBroken && p.Base == s.LastFull.Name {
 		return fails(druidv1alpha1.ReasonBackupBroken, "the newest chain of snapshots, from %s, cannot be restored, a proof of %s found: %s; the next full begins another chain, ask for one with an EtcdOpsTask; etcdbrctl list and verify say more",
 			p.Base, at(p.EndedAt.Time), cut(p.Message, remedyWithin))
 	}

@@ -93,6 +93,7 @@ func TestBackupReady(t *testing.T) {
 		"the newest is, by a former leader":        {cluster(3, proven(1, "Broken", newestFull, time.Hour)), isFalse, "BackupBroken", newestFull},
 		"it was, and is proven since":              {cluster(3, proven(1, "Broken", newestFull, time.Hour), proven(2, "Proven", newestFull, time.Minute)), isTrue, "BackupSucceeded", ""},
 		"a former chain is broken":                 {cluster(3, proven(2, "Broken", "Full-of-before", time.Hour)), isTrue, "BackupSucceeded", ""},
+		"it was, and a later proof told nothing":   {cluster(3, proven(1, "Broken", newestFull, time.Hour), proven(2, "Unknown", newestFull, time.Minute)), isFalse, "BackupBroken", ""},
 		"whether the newest is is not known":       {cluster(3, proven(2, "Unknown", newestFull, time.Hour)), isTrue, "BackupSucceeded", ""},
 		"the full of last night is missing":        {cluster(3, fullAgo(27*time.Hour)), isFalse, "BackupOverdue", "one was due at 2025-06-01T00:00:00Z"},
 		"the full is still being taken":            {cluster(3, fullAgo(24*time.Hour+15*time.Minute), schedule("45 2 * * *")), isTrue, "BackupSucceeded", ""},

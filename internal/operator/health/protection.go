@@ -34,14 +34,23 @@ func Backup(o Observation) *druidv1alpha1.BackupStatus {
 }
 
 // Proof is the newest proof that anybody told of, as those of former backup leaders count too; nil: there was none.
-func Proof(o Observation) (newest *druidv1alpha1.SnapshotProof) {
+func Proof(o Observation) *druidv1alpha1.SnapshotProof {
+	return newestProof(o, func(*druidv1alpha1.SnapshotProof) bool { return true })
+}
+
+// newestProof is the newest of those that count.
+func newestProof(o Observation, counts func(*druidv1alpha1.SnapshotProof) bool) (newest *druidv1alpha1.SnapshotProof) {
+	see := func(p *druidv1alpha1.SnapshotProof) {
+		if p != nil && counts(p) && (newest == nil || newest.EndedAt.Before(&p.EndedAt)) {
+			newest = p
+		}
+	}
 	if known := o.Etcd.Status.Backup; known != nil {
-		newest = known.Proof
+		see(known.Proof)
 	}
 	for i := range o.Members {
-		s := o.Members[i].Status.Snapshots
-		if s != nil && s.Proof != nil && (newest == nil || newest.EndedAt.Before(&s.Proof.EndedAt)) {
-			newest = s.Proof
+		if s := o.Members[i].Status.Snapshots; s != nil {
+			see(s.Proof)
 		}
 	}
 	return newest

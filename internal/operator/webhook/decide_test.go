@@ -88,7 +88,7 @@ func TestWhoMayChangeAProtectedObject(t *testing.T) {
 			"Thing it belongs to Etcd main, on which the operator is working: try again when its status.lastOperation is Succeeded"},
 		"an exempt account while a rollout waits": {
 			update("configmaps", exempt, labelled("main"), labelled("main")), []*druidv1alpha1.Etcd{etcd("main", inState(druidv1alpha1.LastOperationRequeue))},
-			"try again when its status.lastOperation is Succeeded"},
+			"Thing it belongs to Etcd main, on which the operator is working: try again when its status.lastOperation is Succeeded"},
 		"an exempt account while the operator works unprotected": {
 			update("configmaps", exempt, labelled("main"), labelled("main")), []*druidv1alpha1.Etcd{etcd("main", inState(druidv1alpha1.LastOperationProcessing), unprotected)}, ""},
 		"the garbage collector":          {remove("configmaps", "system:serviceaccount:kube-system:generic-garbage-collector", labelled("main")), whole, ""},
