@@ -238,14 +238,7 @@ func TestCertificatesAndTokenAreExchangedWithoutARestart(t *testing.T) {
 	}
 	old := c.Token()
 	c.must(c.RotateCertificates())
-	c.await("every server shows another certificate", func(context.Context) error {
-		for where, serial := range shown(t, c) {
-			if serial == before[where] {
-				return fmt.Errorf("%s still shows the old one", where)
-			}
-		}
-		return nil
-	})
+	c.showsOthers(before)
 	finish, err := c.RotateToken()
 	c.must(err)
 	c.await("the new token opens", func(ctx context.Context) error { return each(c, ctx, opens(t, c, c.Token())) })
@@ -271,6 +264,19 @@ func TestCertificatesAndTokenAreExchangedWithoutARestart(t *testing.T) {
 	c.ready()
 	s.end()
 	c.proves()
+}
+
+// showsOthers waits until every server shows another certificate than before.
+func (c *crew) showsOthers(before map[string]string) {
+	c.t.Helper()
+	c.await("every server shows another certificate", func(context.Context) error {
+		for where, serial := range shown(c.t, c) {
+			if serial == before[where] {
+				return fmt.Errorf("%s still shows the old one", where)
+			}
+		}
+		return nil
+	})
 }
 
 // TestAuthoritiesAreExchangedByTheSidecars goes the three steps of the documentation. etcd reads its authorities
@@ -303,14 +309,7 @@ func exchangeAuthorities(t *testing.T, size int) {
 
 	shows := shown(t, c)
 	c.must(sign())
-	c.await("every server shows a certificate of the new authorities", func(context.Context) error {
-		for where, serial := range shown(t, c) {
-			if serial == shows[where] {
-				return fmt.Errorf("%s still shows the old one", where)
-			}
-		}
-		return nil
-	})
+	c.showsOthers(shows)
 	c.ready() // for clients with new certificates
 	for _, m := range c.Members() {
 		c.await(m.Name+" still serves a client with a former certificate", func(ctx context.Context) error { return asks(ctx, m, former) })

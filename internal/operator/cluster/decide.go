@@ -268,7 +268,7 @@ func (p *Plan) steps(o *Observed, size size, now time.Time) {
 	switch p.NoUpgrade = before == nil; {
 	case before == nil:
 	case size.want == 0: // the next life begins with the image, unless the last full needs what comes with it
-		if before = nil; !differ(o, druidv1alpha1.AnnotationBackupChecksum) && !slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return !podReady(p) }) {
+		if before = nil; !movesBackup(o) && !slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return !podReady(p) }) {
 			hold = cmp.Or(hold, "falling asleep, with the image of etcd that the members have,")
 		}
 	default:

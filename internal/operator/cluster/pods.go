@@ -201,16 +201,16 @@ func name(l agentapi.Listed) string {
 // mendsBackup says whether the newest template has the backups go elsewhere, or be made by other means, than a pod that has a
 // former one.
 func mendsBackup(o *Observed) bool {
-	return differ(o, druidv1alpha1.AnnotationBackupChecksum) || slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
+	return movesBackup(o) || slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
 		was := p.Annotations[druidv1alpha1.AnnotationBackupMeansChecksum] // empty: of an operator that did not tell
 		return !upToDate(p, o.StatefulSet) && was != "" && was != o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupMeansChecksum]
 	})
 }
 
-// differ: a pod of a former template has another value of the annotation than the newest template.
-func differ(o *Observed, annotation string) bool {
-	want := o.StatefulSet.Spec.Template.Annotations[annotation]
+// movesBackup: the newest template has the backups go elsewhere, or in another name, than a pod that has a former one.
+func movesBackup(o *Observed) bool {
+	want := o.StatefulSet.Spec.Template.Annotations[druidv1alpha1.AnnotationBackupChecksum]
 	return slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
-		return !upToDate(p, o.StatefulSet) && p.Annotations[annotation] != want
+		return !upToDate(p, o.StatefulSet) && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want
 	})
 }

@@ -68,7 +68,7 @@ func (s SnapshotState) due(now time.Time) bool {
 // beforeUpgrade is the snapshot before pods get another image of etcd; nil: none is needed, or none could
 // be taken as the former template has no backups that work.
 func beforeUpgrade(o *Observed, safe safety) *Snapshot {
-	if o.StatefulSet == nil || !o.Etcd.BackupsEnabled() || !safe.backedUp && differ(o, druidv1alpha1.AnnotationBackupChecksum) && !o.originals() {
+	if o.StatefulSet == nil || !o.Etcd.BackupsEnabled() || !safe.backedUp && movesBackup(o) && !o.originals() {
 		return nil
 	}
 	image := func(all []corev1.Container) string {
