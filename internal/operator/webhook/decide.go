@@ -114,8 +114,8 @@ func (r Request) whose(e *druidv1alpha1.Etcd) string {
 	return fmt.Sprintf("%s %s belongs to Etcd %s", r.Kind, r.Name, e.Name)
 }
 
-// working: the operator is in the middle of changing the Etcd's objects, which includes waiting for the next pod of a rollout. While
-// reconciliation is held, nobody is, whatever was told last.
+// working: the operator is in the middle of changing the Etcd's objects, which includes waiting for the next pod of a rollout. It is
+// not while reconciliation is held, whatever it told last.
 func working(e *druidv1alpha1.Etcd) bool {
 	op, held := e.Status.LastOperation, druidv1alpha1.FindCondition(e.Status.Conditions, druidv1alpha1.ConditionReconcileHeld)
 	return op != nil && (held == nil || held.Status != druidv1alpha1.ConditionTrue) && op.State != druidv1alpha1.LastOperationSucceeded

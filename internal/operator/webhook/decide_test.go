@@ -46,6 +46,10 @@ func unprotectedOld(e *druidv1alpha1.Etcd) {
 	e.Annotations = map[string]string{druidv1alpha1.AnnotationDisableProtectionOld: ""}
 }
 
+func held(e *druidv1alpha1.Etcd) {
+	e.Status.Conditions = []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionReconcileHeld, Status: druidv1alpha1.ConditionTrue}}
+}
+
 func inState(state druidv1alpha1.LastOperationState) func(*druidv1alpha1.Etcd) {
 	return func(e *druidv1alpha1.Etcd) { e.Status.LastOperation = &druidv1alpha1.LastOperation{State: state} }
 }
@@ -86,6 +90,7 @@ func TestWhoMayChangeAProtectedObject(t *testing.T) {
 		"an exempt account while the operator works": {
 			update("configmaps", exempt, labelled("main"), labelled("main")), []*druidv1alpha1.Etcd{etcd("main", inState(druidv1alpha1.LastOperationProcessing))},
 			"Thing it belongs to Etcd main, on which the operator is working: try again when its status.lastOperation is Succeeded"},
+		"an exempt account while reconciliation is held": {update("configmaps", exempt, labelled("main"), labelled("main")), []*druidv1alpha1.Etcd{etcd("main", inState(druidv1alpha1.LastOperationRequeue), held)}, ""},
 		"an exempt account while a rollout waits": {
 			update("configmaps", exempt, labelled("main"), labelled("main")), []*druidv1alpha1.Etcd{etcd("main", inState(druidv1alpha1.LastOperationRequeue))},
 			"Thing it belongs to Etcd main, on which the operator is working: try again when its status.lastOperation is Succeeded"},
