@@ -197,7 +197,10 @@ func (r *Reconciler) make(ctx context.Context, o *Observed, p Plan, key Key, obj
 	}
 	if done.Created || done.Changed {
 		out.changed = true
-		out.set = out.set || key.Kind == "StatefulSet" && done.Changed
+		if key.Kind == "StatefulSet" && done.Changed {
+			out.set = true
+			r.wrote(o.Etcd, wroteSet{uid: done.Object.GetUID(), generation: done.Object.GetGeneration()})
+		}
 		r.metrics.Object(key.Kind, actionOf(done))
 		if done.Created {
 			out.created = append(out.created, key.String())

@@ -78,7 +78,7 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 	delete(r.tokens, e.UID)
 	delete(r.claims, e.UID)
 	delete(r.quiet, e.UID)
-	delete(r.begins, e.UID)
+	delete(r.writes, e.UID)
 	return reconcile.Result{}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
@@ -32,26 +33,41 @@ func (o *Observed) fills(now time.Time) bool {
 	return age >= 0 && age < fillsWithin
 }
 
-// begun takes note that all objects of a new cluster were made.
-func (r *Reconciler) begun(e *druidv1alpha1.Etcd) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.begins[e.UID] = r.now()
+// hearsWithin is how long the cache has to know of a change of the StatefulSet.
+const hearsWithin = 30 * time.Second
+
+// wroteSet is a StatefulSet as the operator left it.
+type wroteSet struct {
+	at         time.Time
+	uid        types.UID // of the StatefulSet; empty: it was made
+	generation int64
 }
 
-// unheard: the StatefulSet of a new cluster was made a moment ago, and the cache does not know of it yet. All that could be done is to
-// be refused to make it again.
+// wrote takes note that the StatefulSet was changed, or made with all else of a new cluster.
+func (r *Reconciler) wrote(e *druidv1alpha1.Etcd, w wroteSet) {
+	w.at = r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes[e.UID] = w
+}
+
+// unheard: the StatefulSet was made or changed a moment ago, and the cache does not know of it yet. Members that were just told to stop
+// would seem to fail, and all that could be done is to be refused to do it again.
 func (r *Reconciler) unheard(o *Observed, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	made, is := r.begins[o.Etcd.UID]
+	w, is := r.writes[o.Etcd.UID]
 	if !is {
 		return false
 	}
-	if o.StatefulSet == nil && now.Sub(made) < fillsWithin {
+	behind, within := o.StatefulSet == nil, fillsWithin
+	if s := o.StatefulSet; s != nil {
+		behind, within = s.UID == w.uid && s.Generation < w.generation, hearsWithin
+	}
+	if behind && now.Sub(w.at) < within {
 		return true
 	}
-	delete(r.begins, o.Etcd.UID)
+	delete(r.writes, o.Etcd.UID)
 	return false
 }
 

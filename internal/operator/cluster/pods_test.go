@@ -50,6 +50,35 @@ func TestANewStatefulSetHasAMomentForItsPods(t *testing.T) {
 	}
 }
 
+// Members that were just told to stop do not answer, which is no news of them.
+func TestAStatefulSetThatTheOperatorChangedIsNotJudgedByWhatItWas(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		change func(*Observed)
+		after  time.Duration
+		want   bool
+	}{
+		"the cache knows of it":           {func(*Observed) {}, 0, false},
+		"of a later change, too":          {func(o *Observed) { o.StatefulSet.Generation = 9 }, 0, false},
+		"not yet":                         {func(o *Observed) { o.StatefulSet.Generation = 7 }, hearsWithin - 1, true},
+		"not, and it had its time":        {func(o *Observed) { o.StatefulSet.Generation = 7 }, hearsWithin, false},
+		"it is another one by now":        {func(o *Observed) { o.StatefulSet.Generation, o.StatefulSet.UID = 1, "another" }, 0, false},
+		"somebody deleted it in a moment": {func(o *Observed) { o.StatefulSet = nil }, fillsWithin - 1, true},
+		"it is gone":                      {func(o *Observed) { o.StatefulSet = nil }, fillsWithin, false},
+	} {
+		o := running(t, 3, func(o *Observed) { o.StatefulSet.Generation = 8 })
+		r, _ := newReconciler(t, o.Etcd)
+		r.now = func() time.Time { return testNow }
+		r.wrote(o.Etcd, wroteSet{uid: o.StatefulSet.UID, generation: 8})
+		c.change(o)
+		if got := r.unheard(o, testNow.Add(c.after)); got != c.want {
+			t.Errorf("%s: %t, want %t", phrase, got, c.want)
+		}
+		if got := r.unheard(o, testNow); !c.want && got {
+			t.Errorf("%s: it was known, and is not any more", phrase)
+		}
+	}
+}
+
 func going(i int) func(*Observed) {
 	return func(o *Observed) { o.Claims[i].DeletionTimestamp = ptr(ago(time.Minute)) }
 }

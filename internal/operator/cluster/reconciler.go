@@ -59,7 +59,7 @@ type Reconciler struct {
 	tokens map[types.UID]time.Time // when the Secret was seen last, or taken for granted, by Etcd
 	claims map[types.UID]claimNews
 	quiet  map[types.UID]Quiet
-	begins map[types.UID]time.Time // when all objects of a new cluster were made, until the cache has them
+	writes map[types.UID]wroteSet // by Etcd, until the cache has it
 }
 
 // Reconcile looks at one Etcd.
@@ -114,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	r.remember(o, p, out)
 	r.count(p, out)
 	if out.begins(o, p) {
-		r.begun(e)
+		r.wrote(e, wroteSet{})
 		return r.next(o, p, out)
 	}
 	s := statusOf(o, p, out, string(controller.ReconcileIDFromContext(ctx)), now)

@@ -70,7 +70,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		tokens:     map[types.UID]time.Time{},
 		claims:     map[types.UID]claimNews{},
 		quiet:      map[types.UID]Quiet{},
-		begins:     map[types.UID]time.Time{},
+		writes:     map[types.UID]wroteSet{},
 	}
 	b := builder.ControllerManagedBy(mgr).Named("etcd").
 		For(&druidv1alpha1.Etcd{}, builder.WithPredicates(etcdChanged())).

@@ -24,13 +24,22 @@ var decided = [...]druidv1alpha1.ConditionType{
 	druidv1alpha1.ConditionBootstrappedWithExistingCluster,
 }
 
+// unattended are those of them that are decided without members as well: locks go on, and end.
+var unattended = [...]druidv1alpha1.ConditionType{
+	druidv1alpha1.ConditionAllMembersUpdated,
+	druidv1alpha1.ConditionBackupsProtected,
+	druidv1alpha1.ConditionHibernationBackupProtected,
+}
+
+const withoutMembers = "the cluster has no members: replicas is 0"
+
 // Conditions are the conditions that hold now, with the members that [Members] found. The times of
 // one that did not change are those in the Etcd's status; lastTransitionTime changes with the
 // status only. BackupReady is left out without a store, BackupsProtected and
 // BootstrappedWithExistingCluster unless they are asked for, see [Merge].
 //
-// Of a cluster without members nothing is checked but how long backups are locked: the statuses stay what
-// they were. One whose members are to stop is looked at until they do.
+// Of a cluster without members nothing is checked but how long backups are locked, and no pod is out of date: the other
+// statuses stay what they were. One whose members are to stop is looked at until they do.
 func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now time.Time) []druidv1alpha1.Condition {
 	v := look(o, members, now)
 	out := make([]druidv1alpha1.Condition, 0, len(decided))
@@ -40,8 +49,8 @@ func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now tim
 		if !applies {
 			continue
 		}
-		if o.expected() == 0 && of != druidv1alpha1.ConditionBackupsProtected && of != druidv1alpha1.ConditionHibernationBackupProtected { // locks go on while members sleep, and end
-			f = finding{status: druidv1alpha1.ConditionUnknown, reason: druidv1alpha1.ReasonNotChecked, message: "the cluster has no members: replicas is 0"}
+		if o.expected() == 0 && !slices.Contains(unattended[:], of) {
+			f = finding{status: druidv1alpha1.ConditionUnknown, reason: druidv1alpha1.ReasonNotChecked, message: withoutMembers}
 			if before != nil {
 				f.status = before.Status
 			}

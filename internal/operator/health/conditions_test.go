@@ -225,18 +225,24 @@ func TestConditionsThatDoNotApplyAreLeftOut(t *testing.T) {
 
 func TestOfAClusterWithoutMembersNothingIsChecked(t *testing.T) {
 	o := cluster(0, func(o *Observation) {
-		o.Etcd.Status.Conditions = []druidv1alpha1.Condition{{Type: "Ready", Status: isFalse, Reason: "QuorumLost", LastTransitionTime: ago(time.Hour), LastUpdateTime: ago(time.Hour)}}
+		o.Etcd.Status.Conditions = []druidv1alpha1.Condition{
+			{Type: "Ready", Status: isFalse, Reason: "QuorumLost", LastTransitionTime: ago(time.Hour), LastUpdateTime: ago(time.Hour)},
+			{Type: "AllMembersUpdated", Status: isFalse, Reason: "RolloutWaiting"}, // for ever, if it were kept
+		}
 	})
 	for _, c := range Conditions(o, nil, testNow) {
-		want := isUnknown
-		if c.Type == druidv1alpha1.ConditionReady {
+		want, reason := isUnknown, druidv1alpha1.ReasonNotChecked
+		switch c.Type {
+		case druidv1alpha1.ConditionAllMembersUpdated:
+			want, reason = isTrue, druidv1alpha1.ReasonAllMembersUpdated
+		case druidv1alpha1.ConditionReady:
 			want = isFalse
 			if c.LastTransitionTime != ago(time.Hour) || c.LastUpdateTime != ago(0) {
 				t.Errorf("the times are %s and %s", c.LastTransitionTime, c.LastUpdateTime)
 			}
 		}
-		if c.Status != want || c.Reason != druidv1alpha1.ReasonNotChecked {
-			t.Errorf("%s is %s, %s", c.Type, c.Status, c.Reason)
+		if c.Status != want || c.Reason != reason {
+			t.Errorf("%s is %s, %s; want %s, %s", c.Type, c.Status, c.Reason, want, reason)
 		}
 	}
 }

@@ -39,6 +39,8 @@ func (v view) allUpdated() finding {
 	switch {
 	case s == nil:
 		return unclear(druidv1alpha1.ReasonNotReconciled, "there is no StatefulSet yet")
+	case v.expected() == 0: // those of its next life begin with the newest template
+		return holds(druidv1alpha1.ReasonAllMembersUpdated, withoutMembers)
 	case s.Status.ObservedGeneration < s.Generation || s.Status.UpdateRevision == "":
 		return fails(druidv1alpha1.ReasonNotAllMembersUpdated, templateUnseen)
 	case int(replicasOf(s)) != v.expected():

@@ -34,7 +34,7 @@ var ErrChanged = errors.New("has changed since it was looked at")
 // Outcome is what applying an object did.
 type Outcome struct {
 	Created, Changed bool
-	// Object is what was created, as the API server holds it; nil: nothing was.
+	// Object is what was created or changed, as the API server holds it; nil: nothing was.
 	Object client.Object
 	// TakenFrom are the other writers of fields that were set back, such as "kubectl-edit (spec.replicas)".
 	TakenFrom []string
@@ -252,7 +252,11 @@ func (a *Applier) send(ctx context.Context, fields map[string]any, digest string
 		}
 	}
 	a.remember(u, digest)
-	return Outcome{Changed: have.GetResourceVersion() != u.GetResourceVersion(), TakenFrom: taken}, nil
+	out := Outcome{Changed: have.GetResourceVersion() != u.GetResourceVersion(), TakenFrom: taken}
+	if out.Changed {
+		out.Object = u
+	}
+	return out, nil
 }
 
 // takeOut removes what somebody added to the object, if it still stands where it stood, and reads what the object is then. Others write
