@@ -81,6 +81,17 @@ func (e *Etcd) RuntimeComponentsDisabled() bool {
 	return e.hasAnnotation(AnnotationDisableRuntimeComponents)
 }
 
+// NoMembers says why no member is wanted; empty: some are.
+func (e *Etcd) NoMembers() string {
+	switch {
+	case e.Spec.Replicas == 0:
+		return "spec.replicas: 0"
+	case e.RuntimeComponentsDisabled():
+		return "the annotation " + AnnotationDisableRuntimeComponents
+	}
+	return ""
+}
+
 // UnhealthyPodEvictionAllowed: pods that are not ready may be evicted in any case.
 func (e *Etcd) UnhealthyPodEvictionAllowed() bool {
 	return e.hasAnnotation(AnnotationAllowUnhealthyPodEviction)

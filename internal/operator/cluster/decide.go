@@ -396,11 +396,11 @@ func (p *Plan) pick(o *Observed, size size, set desired.Set, tend bool) {
 	asleep := p.Size.Replicas == 0 && len(o.Pods) == 0
 	for _, object := range set.InOrder() {
 		key := keyOf(object)
+		if asleep && (key.Kind == kindLease || key.Kind == druidv1alpha1.KindEtcdMember) {
+			continue // they come with the pods
+		}
 		switch key.Kind {
 		case druidv1alpha1.KindEtcdMember:
-			if asleep {
-				continue // they come with the pods
-			}
 			if n, _ := o.Etcd.MemberOrdinal(key.Name); o.Live[key] == nil && size.joins(n) {
 				p.Joining = append(p.Joining, key.Name)
 			}

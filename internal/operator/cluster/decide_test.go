@@ -277,7 +277,7 @@ func TestASleepingClusterKeepsWhatItNeedsToWake(t *testing.T) {
 	}
 	o.Pods, o.Etcd.Status.LastKnownRevision = nil, ptr(int64(1000))
 	p = mustDecide(t, o, testSettings)
-	want := []string{"remove EtcdMember main-0", "remove EtcdMember main-1", "remove EtcdMember main-2"}
+	want := []string{"remove EtcdMember main-0", "remove EtcdMember main-1", "remove EtcdMember main-2", "remove Lease main-0", "remove Lease main-1", "remove Lease main-2"}
 	var removed []string
 	for _, r := range p.Remove {
 		removed = append(removed, "remove "+r.Kind+" "+r.Object.GetName())
@@ -287,11 +287,27 @@ func TestASleepingClusterKeepsWhatItNeedsToWake(t *testing.T) {
 	}
 	for i := range 3 {
 		delete(o.Live, Key{"EtcdMember", o.Etcd.MemberName(i)})
+		delete(o.Live, Key{"Lease", o.Etcd.MemberLeaseName(i)})
 	}
-	o.Members = nil
+	leases := o.Leases
+	o.Members, o.Leases = nil, nil
 	if p = mustDecide(t, o, testSettings); len(p.Remove) != 0 || !p.Done() || len(p.Joining) != 0 {
 		t.Errorf("asleep: %v, done %t", changes(o, p), p.Done())
 	}
+	for _, object := range p.Objects {
+		if key := keyOf(object); key.Kind == kindLease || key.Kind == druidv1alpha1.KindEtcdMember {
+			t.Errorf("asleep, %s is made", key)
+		}
+	}
+	// Where nothing else says that members have lived, what they told stays.
+	o.Leases, o.Etcd.Status.LastKnownRevision = leases, nil
+	for i := range leases {
+		o.Live[Key{"Lease", leases[i].Name}] = &leases[i]
+	}
+	if p = mustDecide(t, o, testSettings); len(p.Remove) != 0 {
+		t.Errorf("asleep, and nothing but Leases tells of a life: %v", changes(o, p))
+	}
+	o.Etcd.Status.LastKnownRevision = ptr(int64(1000))
 	wants(1)(o)
 	if p = mustDecide(t, o, testSettings); p.Size.Replicas != 3 || len(p.Joining) != 0 || p.Hibernation == nil || p.Hibernation.AwakeSince == nil {
 		t.Errorf("woken with 1 wanted: %+v, joining %v, want as many as fell asleep", p.Size, p.Joining)

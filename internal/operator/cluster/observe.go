@@ -51,6 +51,9 @@ type Observed struct {
 	// only before they do.
 	CertificateFault string
 
+	// Early: what the operator did a moment ago is not known yet, so it is looked again in so long. The rest was not looked at.
+	Early time.Duration
+
 	// heard is when the Leases were read from the API server.
 	heard time.Time
 

@@ -13,7 +13,7 @@ import (
 // none of the operator's own may: it would be rejected, and made again.
 func (r *Reconciler) otherExtension(o *Observed) error {
 	e := o.Etcd
-	if o.Extension != nil && !o.Extension.Status.State.Ended() || e.Spec.Replicas > 0 && e.Status.Hibernation == nil && !e.RuntimeComponentsDisabled() {
+	if o.Extension != nil && !o.Extension.Status.State.Ended() || e.NoMembers() == "" && e.Status.Hibernation == nil {
 		return nil
 	}
 	tasks, err := inNamespace[*druidv1alpha1.EtcdOperatorTask](r.stores, e.Namespace)

@@ -33,6 +33,19 @@ func (o *Observed) fills(now time.Time) bool {
 	return age >= 0 && age < fillsWithin
 }
 
+// early is in how long it is time to look at what the operator did a moment ago; 0: now.
+func (r *Reconciler) early(o *Observed, now time.Time) time.Duration {
+	switch {
+	case o.fills(now):
+		return togetherWithin
+	case !r.unheard(o, now):
+		return 0
+	case o.StatefulSet == nil:
+		return togetherWithin
+	}
+	return soon // the StatefulSet has the Etcd be looked at when it is heard of
+}
+
 // hearsWithin is how long the cache has to know of a change of the StatefulSet.
 const hearsWithin = 30 * time.Second
 

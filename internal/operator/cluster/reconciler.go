@@ -81,10 +81,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, errors.Join(err, r.blind(ctx, e, err))
 	}
 	clock.Ended(metrics.Observe)
-	now := r.now()
-	if o.fills(now) || r.unheard(o, now) {
-		return reconcile.Result{RequeueAfter: togetherWithin}, nil
+	if o.Early > 0 {
+		return reconcile.Result{RequeueAfter: o.Early}, nil
 	}
+	now := r.now()
 	p, err := Decide(o, r.settings, now)
 	clock.Ended(metrics.Decide)
 	if p.NoUpgrade {
@@ -206,6 +206,9 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 	}
 	if err := r.findOriginal(ctx, o); err != nil {
 		return nil, err
+	}
+	if o.Early = r.early(o, r.now()); o.Early > 0 {
+		return o, nil
 	}
 	o.Configured = r.configs.read(e, o.ConfigMap)
 	if o.ClusterUID, err = r.cluster.UID(ctx); err != nil {
@@ -335,7 +338,7 @@ func (r *Reconciler) finish(ctx context.Context, o *Observed, p Plan, out outcom
 			}
 		case druidv1alpha1.AnnotationTakeOverBackups:
 			// All pods were told, and whoever makes the backups could. While there are none the condition is that of before.
-			if p.Mode != ModeWatch && e.Spec.Replicas > 0 && p.Done() && len(elsewhere(o)) == 0 && holds(p.Conditions, druidv1alpha1.ConditionBackupReady) {
+			if p.Mode != ModeWatch && e.NoMembers() == "" && p.Done() && len(elsewhere(o)) == 0 && holds(p.Conditions, druidv1alpha1.ConditionBackupReady) {
 				done = append(done, name)
 			}
 		}

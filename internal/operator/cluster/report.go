@@ -26,7 +26,7 @@ func statusOf(o *Observed, p Plan, out outcome, run string, now time.Time) druid
 	e := o.Etcd
 	s := e.Status // of which fields are replaced, and nothing within them is changed
 	s.Conditions = p.Conditions
-	if out.set && e.Spec.Replicas > 0 {
+	if out.set && e.NoMembers() == "" {
 		s.Conditions = health.TemplateChanged(p.Conditions, e.Status.Conditions, now)
 	}
 	s.MemberRefs = refs(o)
@@ -307,7 +307,7 @@ func conditionNews(e *druidv1alpha1.Etcd, conditions []druidv1alpha1.Condition) 
 		switch {
 		case now == nil || now.Status != w.status:
 		case now.Reason == druidv1alpha1.ReasonNotChecked: // without members the status is that of before
-		case w.kind == BackupsUnprotected && e.Spec.Replicas == 0: // ProtectionEnds tells
+		case w.kind == BackupsUnprotected && e.NoMembers() != "": // ProtectionEnds tells
 		case was != nil && was.Status == now.Status && was.Reason == now.Reason && (!w.worded || was.Message == now.Message):
 		default:
 			all = append(all, news{w.kind, now.Message})

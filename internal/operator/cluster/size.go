@@ -25,7 +25,7 @@ type size struct {
 
 func sizeOf(o *Observed) size {
 	s := size{o: o, live: o.configured(), want: o.Etcd.Spec.Replicas, tls: o.Etcd.Spec.Etcd.PeerUrlTLS != nil}
-	if o.Etcd.RuntimeComponentsDisabled() {
+	if o.Etcd.NoMembers() != "" {
 		s.want = 0
 	}
 	return s

@@ -52,6 +52,12 @@ func (p *Plan) superfluous(o *Observed, size size) {
 				remove(druidv1alpha1.KindEtcdMember, m.Name, "the cluster sleeps")
 			}
 		}
+		// Members of which the last news is of before the sleep would seem to be gone for good.
+		for i := range o.Leases {
+			if l := &o.Leases[i]; l.Spec.RenewTime == nil || e.Status.LastKnownRevision != nil {
+				remove(kindLease, l.Name, "the cluster sleeps")
+			}
+		}
 		return
 	}
 	listed, sure := o.listed()

@@ -31,15 +31,14 @@ var unattended = [...]druidv1alpha1.ConditionType{
 	druidv1alpha1.ConditionHibernationBackupProtected,
 }
 
-const withoutMembers = "the cluster has no members: replicas is 0"
-
 // Conditions are the conditions that hold now, with the members that [Members] found. The times of
 // one that did not change are those in the Etcd's status; lastTransitionTime changes with the
 // status only. BackupReady is left out without a store, BackupsProtected and
 // BootstrappedWithExistingCluster unless they are asked for, see [Merge].
 //
 // Of a cluster without members nothing is checked but how long backups are locked, and no pod is out of date: the other
-// statuses stay what they were. One whose members are to stop is looked at until they do.
+// statuses stay what they were, and when members are there again, count from then. One whose members are to stop is looked at
+// until they do.
 func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now time.Time) []druidv1alpha1.Condition {
 	v := look(o, members, now)
 	out := make([]druidv1alpha1.Condition, 0, len(decided))
@@ -50,10 +49,12 @@ func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now tim
 			continue
 		}
 		if o.expected() == 0 && !slices.Contains(unattended[:], of) {
-			f = finding{status: druidv1alpha1.ConditionUnknown, reason: druidv1alpha1.ReasonNotChecked, message: withoutMembers}
+			f = unclear(druidv1alpha1.ReasonNotChecked, "the cluster has no members (%s)", o.Etcd.NoMembers())
 			if before != nil {
 				f.status = before.Status
 			}
+		} else if before != nil && before.Reason == druidv1alpha1.ReasonNotChecked {
+			before = nil // nobody looked for as long as it says
 		}
 		out = append(out, druidv1alpha1.Condition{Type: of, Status: f.status, Reason: f.reason, Message: f.message}.After(before, metav1.NewTime(now)))
 	}

@@ -247,6 +247,46 @@ func TestOfAClusterWithoutMembersNothingIsChecked(t *testing.T) {
 	}
 }
 
+// Nobody looks at what is not there: neither long before, nor for as long as it was not.
+func TestWhatIsFoundAfterASleepCountsFromThen(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		reason string
+		want   time.Duration
+	}{
+		"it slept": {druidv1alpha1.ReasonNotChecked, 0},
+		"it ran":   {druidv1alpha1.ReasonQuorumLost, 7 * 24 * time.Hour},
+	} {
+		o := cluster(3, gone(0), gone(1), func(o *Observation) {
+			o.Etcd.Status.Conditions = []druidv1alpha1.Condition{{Type: "Ready", Status: isFalse, Reason: c.reason, LastTransitionTime: ago(7 * 24 * time.Hour), LastUpdateTime: ago(7 * 24 * time.Hour)}}
+		})
+		ready := conditionOf(t, o, druidv1alpha1.ConditionReady)
+		if ready.Status != isFalse || ready.LastTransitionTime != ago(c.want) {
+			t.Errorf("%s: Ready is %s since %s, want it since %s", phrase, ready.Status, ready.LastTransitionTime, ago(c.want))
+		}
+	}
+}
+
+// The annotation and replicas: 0 are one and the same to whoever reads the status.
+func TestMembersThatAnAnnotationKeepsAwayAreNotMissed(t *testing.T) {
+	o := cluster(3, noMembers, func(o *Observation) {
+		o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationDisableRuntimeComponents: ""}
+		o.StatefulSet.Spec.Replicas = ptr(int32(0))
+	})
+	for _, of := range []druidv1alpha1.ConditionType{druidv1alpha1.ConditionReady, druidv1alpha1.ConditionBackupReady, druidv1alpha1.ConditionDataVolumesReady} {
+		if c := conditionOf(t, o, of); c.Reason != druidv1alpha1.ReasonNotChecked || !strings.Contains(c.Message, druidv1alpha1.AnnotationDisableRuntimeComponents) {
+			t.Errorf("%s is %s, %s: %s", of, c.Status, c.Reason, c.Message)
+		}
+	}
+	for _, change := range []func(*Observation){nil, func(o *Observation) { o.StatefulSet = nil }} {
+		if change != nil {
+			change(&o)
+		}
+		if c := conditionOf(t, o, druidv1alpha1.ConditionAllMembersUpdated); c.Status != isTrue {
+			t.Errorf("AllMembersUpdated is %s, %s: %s", c.Status, c.Reason, c.Message)
+		}
+	}
+}
+
 // What is held, or not asked for, leaves the members as they are: they serve clients, or do not.
 func TestMembersThatAreToSleepAreLookedAtUntilTheyDo(t *testing.T) {
 	for phrase, c := range map[string]struct {

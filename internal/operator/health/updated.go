@@ -37,10 +37,10 @@ func TemplateChanged(found, before []druidv1alpha1.Condition, now time.Time) []d
 func (v view) allUpdated() finding {
 	s := v.StatefulSet
 	switch {
+	case v.expected() == 0: // those of its next life begin with the newest template
+		return holds(druidv1alpha1.ReasonAllMembersUpdated, "the cluster has no members (%s)", v.Etcd.NoMembers())
 	case s == nil:
 		return unclear(druidv1alpha1.ReasonNotReconciled, "there is no StatefulSet yet")
-	case v.expected() == 0: // those of its next life begin with the newest template
-		return holds(druidv1alpha1.ReasonAllMembersUpdated, withoutMembers)
 	case s.Status.ObservedGeneration < s.Generation || s.Status.UpdateRevision == "":
 		return fails(druidv1alpha1.ReasonNotAllMembersUpdated, templateUnseen)
 	case int(replicasOf(s)) != v.expected():

@@ -34,7 +34,7 @@ var ErrChanged = errors.New("has changed since it was looked at")
 // Outcome is what applying an object did.
 type Outcome struct {
 	Created, Changed bool
-	// Object is what was created or changed, as the API server holds it; nil: nothing was.
+	// Object is what was created, of its type, or changed, unstructured, as the API server holds it; nil: nothing was.
 	Object client.Object
 	// TakenFrom are the other writers of fields that were set back, such as "kubectl-edit (spec.replicas)".
 	TakenFrom []string

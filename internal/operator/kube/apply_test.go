@@ -30,10 +30,11 @@ func TestAVersionThatIsNamedIsTheOneThatIsChanged(t *testing.T) {
 		}
 		return &s
 	}
-	apply := func(replicas int32, version string, have *appsv1.StatefulSet) error {
+	var out Outcome
+	apply := func(replicas int32, version string, have *appsv1.StatefulSet) (err error) {
 		want := set(replicas)
 		want.ResourceVersion = version
-		_, err := a.Apply(t.Context(), want, have)
+		out, err = a.Apply(t.Context(), want, have)
 		return err
 	}
 	if err := apply(0, "", &appsv1.StatefulSet{}); err != nil {
@@ -42,6 +43,9 @@ func TestAVersionThatIsNamedIsTheOneThatIsChanged(t *testing.T) {
 	stale := live()
 	if err := apply(3, "", stale); err != nil {
 		t.Fatal(err)
+	}
+	if got := live(); !out.Changed || out.Object == nil || out.Object.GetUID() != got.UID || out.Object.GetResourceVersion() != got.ResourceVersion || out.Object.GetGeneration() != got.Generation {
+		t.Errorf("what was changed is told as %+v, and is %s in version %s", out, got.UID, got.ResourceVersion)
 	}
 	// The cache holds the version from before; so would one that is read while another writes.
 	if err := apply(1, stale.ResourceVersion, stale); !errors.Is(err, ErrChanged) {

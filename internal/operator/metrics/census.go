@@ -145,7 +145,7 @@ func count(etcds []druidv1alpha1.Etcd) numbers {
 func state(e *druidv1alpha1.Etcd, of druidv1alpha1.ConditionType) string {
 	c := druidv1alpha1.FindCondition(e.Status.Conditions, of)
 	switch {
-	case e.Spec.Replicas == 0 && (c == nil || c.Reason == druidv1alpha1.ReasonNotChecked): // otherwise the members go on
+	case e.NoMembers() != "" && (c == nil || c.Reason == druidv1alpha1.ReasonNotChecked): // otherwise the members go on
 		return hibernated
 	case c == nil:
 		return unknown

@@ -84,7 +84,8 @@ func TestEtcdsAreCountedWhenSomebodyLooks(t *testing.T) {
 		condition(druidv1alpha1.ConditionBackupReady, druidv1alpha1.ConditionUnknown), condition(druidv1alpha1.ConditionAllMembersUpdated, druidv1alpha1.ConditionFalse),
 		condition(druidv1alpha1.ConditionImagesReplaced, druidv1alpha1.ConditionTrue))
 	broken.Status.LastOperation = &druidv1alpha1.LastOperation{State: druidv1alpha1.LastOperationError}
-	asleep := etcd("asleep", 0, true, condition(druidv1alpha1.ConditionReady, druidv1alpha1.ConditionFalse))
+	asleep := etcd("asleep", 3, true, condition(druidv1alpha1.ConditionReady, druidv1alpha1.ConditionFalse))
+	asleep.Annotations = map[string]string{druidv1alpha1.AnnotationDisableRuntimeComponents: ""}
 	asleep.Status.Conditions[0].Reason = druidv1alpha1.ReasonNotChecked
 	held := etcd("held", 0, true, condition(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionFalse))
 	lapsing := etcd("lapsing", 0, true, condition(druidv1alpha1.ConditionHibernated, druidv1alpha1.ConditionTrue),

@@ -198,8 +198,8 @@ var (
 	}}
 	// HasQuorum: a majority of the members works.
 	HasQuorum = Check{"ERR_ETCD_NOT_READY", func(_ *Task, e *druidv1alpha1.Etcd) string {
-		if e.Spec.Replicas == 0 {
-			return fmt.Sprintf("the Etcd %s is hibernated (spec.replicas: 0), so nobody can take a snapshot: wake it up, and make another task", e.Name)
+		if why := e.NoMembers(); why != "" {
+			return fmt.Sprintf("the Etcd %s is hibernated (%s), so nobody can take a snapshot: wake it up, and make another task", e.Name, why)
 		}
 		c := druidv1alpha1.FindCondition(e.Status.Conditions, druidv1alpha1.ConditionReady)
 		switch {
@@ -212,7 +212,7 @@ var (
 	}}
 	// Hibernated: no member runs that makes backups by itself, or none has taken a full since the cluster slept.
 	Hibernated = Check{"ERR_ETCD_NOT_HIBERNATED", func(_ *Task, e *druidv1alpha1.Etcd) string {
-		if h := e.Status.Hibernation; e.Spec.Replicas == 0 || e.RuntimeComponentsDisabled() || h != nil && h.EtcdUID == e.UID {
+		if h := e.Status.Hibernation; e.NoMembers() != "" || h != nil && h.EtcdUID == e.UID {
 			return ""
 		}
 		return fmt.Sprintf("the Etcd %s is not hibernated (spec.replicas: %d), so it makes new full snapshots by itself: nothing needs to be extended", e.Name, e.Spec.Replicas)
