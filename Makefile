@@ -87,13 +87,19 @@ journey-servers:
 	$(call say,test servers in $(CACHE))
 	@cd test && $(GO) run ./cmd/stores install minio fake-gcs-server azurite etcd-3.5 $(KUBERNETES_SERVERS)
 
+# Tests of the tests themselves that take long, and one whose journey is in make e2e: make soak runs them with all others.
+SELDOM = ^(TestAClusterWithNodesDoesWhatKubernetesDoes|TestNothingIsLeftOfAClusterThatWasStopped|TestNothingRunsOfAClusterWhoseProcessWasKilledAndDownRemovesTheRest|TestTwoClustersSideBySideAreTwo|TestAnEtcdOnNodesIsMeasuredBesideBareEtcds|TestRequestsToOneMemberAndToThreeAreMeasured|TestTheStepsDriveTheClusterAndTheAccountThatTheEnvironmentNames|TestTheAttacksAreMadeOnTheAccountThatTheEnvironmentNames|TestTheSDKsUploadOfALargeFileOverwritesAlthoughToldNotTo|TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite)$$
+
+# Programs that were built already, for the tests that start them. Without it they are built anew.
+test soak: export DRUID_TEST_BIN := $(abspath bin)
+
 .PHONY: test
 test: build servers ## everything that must pass, on real servers
 	$(call say,tests of the product (no servers needed))
 	$(GO) test -vet=off -p 4 ./... # they wait more than they compute; make check vets them
 	$(call say,tests against real servers (etcd and object stores))
-	@# The two longest come first. The journeys are what make e2e runs.
-	cd test && $(GO) test -vet=off -p 2 -timeout 75m ./e2e ./operator $$($(GO) list ./... | grep -v '/journeys$$')
+	@# The two longest come first. The journeys are what make e2e runs, and templates come last.
+	cd test && $(GO) test -vet=off -p 2 -timeout 75m -skip '$(SELDOM)' ./e2e ./operator $$($(GO) list ./... | grep -vE '/(journeys|chart)$$')
 	cd test && $(GO) test -count 1 ./chart # templates are outside of the module, so their changes are not seen otherwise
 
 .PHONY: check
@@ -142,8 +148,10 @@ soak: build servers ## the long forms of all stories, HOURS (4) of backing up, t
 	cd test && $(GO) run ./cmd/stores install kubernetes-1.34
 	cd test && $(GO) test -timeout 20m -count 1 -v ./cluster -kubernetes kubernetes-1.34
 	cd test && $(GO) test -timeout 80m -count 1 -v ./operator -kubernetes kubernetes-1.34
+	cd test && $(GO) test -timeout 60m -count 1 -v ./cmd/bench ./conformance/azure
+	cd test && $(GO) test -timeout 60m -count 1 -v ./linear -operations 100000
 	cd test && $(GO) test -timeout 0 -count 1 -v ./operator -run 'TestAnOperatorThatDies|AreRefusedAreTakenAgain' -soak
-	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -skip 'TestPropertyWhatever|TestPropertyASnapshotter' -soak
+	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -skip 'TestPropertyWhatever|TestPropertyASnapshotter' -soak -interruptions 48
 	cd test && $(GO) test -timeout 0 -count 1 -v ./e2e -run 'TestPropertyWhatever|TestPropertyASnapshotter' -soak -hours $(HOURS) -kills 200
 
 .PHONY: generate

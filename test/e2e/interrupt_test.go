@@ -22,7 +22,7 @@ import (
 	"druid.internal/druid/test/stores"
 )
 
-var interruptions = flag.Int("interruptions", 48, "how often a restore is interrupted")
+var interruptions = flag.Int("interruptions", 24, "how often a restore is interrupted")
 
 // TestPropertyARestoreInterruptedAnywhereIsRunAgain kills and interrupts restores at requests to
 // the store and at what appears on the disk. Each time the directory is afterwards the old one

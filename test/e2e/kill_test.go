@@ -19,7 +19,7 @@ import (
 
 var (
 	soak  = flag.Bool("soak", false, "go on for ever with new seeds")
-	kills = flag.Int("kills", 2*len(moments), "how often the snapshotter is killed")
+	kills = flag.Int("kills", len(moments), "how often the snapshotter is killed")
 	seed  = flag.Int64("seed", 1, "of the random history")
 )
 

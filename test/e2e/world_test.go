@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"sort"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,44 +26,24 @@ import (
 
 const prefix = sites.Prefix
 
-var build struct {
-	once sync.Once
-	path string
-	err  error
-}
-
-// program is the etcdbrctl under test, built from this tree.
+// program is the etcdbrctl under test.
 func program(t *testing.T) string {
 	t.Helper()
-	build.once.Do(func() {
-		dir, err := os.MkdirTemp("", "etcdbrctl-")
-		if err != nil {
-			build.err = err
-			return
-		}
-		build.path = filepath.Join(dir, "etcdbrctl")
-		cmd := exec.Command("go", "build", "-tags=disable_grpc_modules", "-o", build.path, "./cmd/etcdbrctl")
-		cmd.Dir = "../.." // the product's module
-		if out, err := cmd.CombinedOutput(); err != nil {
-			build.err = fmt.Errorf("build etcdbrctl: %w\n%s", err, out)
-		}
-	})
-	if build.err != nil {
-		t.Fatal(build.err)
+	programs, err := built.Get()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return build.path
+	return programs.Etcdbrctl
 }
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // there is more memory than time
 	code := m.Run()
 	if err := fleet.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
 	built.Remove()
-	if build.path != "" {
-		os.RemoveAll(filepath.Dir(build.path))
-	}
 	os.Exit(code)
 }
 

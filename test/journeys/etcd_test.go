@@ -271,7 +271,7 @@ func (p *shop) told(reason, note string) func(context.Context) error {
 }
 
 // enoughWrites are acknowledged before something is done to the cluster.
-const enoughWrites = 100
+const enoughWrites = 50
 
 // write lets clients write through kv, and returns when they were heard.
 func (p *shop) write(t *testing.T, kv clientv3.KV) {

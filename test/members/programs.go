@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,7 +31,10 @@ func Build(ctx context.Context, dir string) (Programs, error) {
 	return Programs{Etcdbrctl: filepath.Join(dir, "etcdbrctl"), Wrapper: filepath.Join(dir, "etcd-wrapper")}, nil
 }
 
-// Built builds the programs once, when they are needed first. The zero value is ready.
+// bin names the directory of programs that were built already from this tree, as make test has it.
+const bin = "DRUID_TEST_BIN"
+
+// Built has the programs, built once when they are needed first, or by make. The zero value is ready.
 type Built struct {
 	once sync.Once
 	dir  string
@@ -41,6 +45,13 @@ type Built struct {
 // Get builds, or returns what was built.
 func (b *Built) Get() (Programs, error) {
 	b.once.Do(func() {
+		if dir := os.Getenv(bin); dir != "" {
+			b.p = Programs{Etcdbrctl: filepath.Join(dir, "etcdbrctl"), Wrapper: filepath.Join(dir, "etcd-wrapper")}
+			_, err := os.Stat(b.p.Etcdbrctl) // so that the result of a test depends on them
+			_, err2 := os.Stat(b.p.Wrapper)
+			b.err = errors.Join(err, err2)
+			return
+		}
 		if b.dir, b.err = os.MkdirTemp("", "druid-programs-"); b.err == nil {
 			b.p, b.err = Build(context.Background(), b.dir)
 		}

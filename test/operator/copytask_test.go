@@ -309,12 +309,9 @@ func copies(t *testing.T, job *batchv1.Job) {
 	if err := os.Mkdir(filepath.Join(home, "new"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(scratch, "etcdbrctl")
-	build := exec.Command("go", "build", "-tags=disable_grpc_modules", "-o", program, "./cmd/etcdbrctl")
-	build.Dir = root
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	programs, err := memberPrograms.Get()
+	if err != nil {
+		t.Fatal(err)
 	}
 	c := job.Spec.Template.Spec.Containers[0]
 	if want := []string{"/usr/local/bin/etcdbrctl"}; !slices.Equal(c.Command, want) {
@@ -324,7 +321,7 @@ func copies(t *testing.T, job *batchv1.Job) {
 	for _, a := range c.Args {
 		args = append(args, strings.Replace(a, "=/tmp", "="+scratch, 1))
 	}
-	run := exec.CommandContext(t.Context(), program, args...)
+	run := exec.CommandContext(t.Context(), programs.Etcdbrctl, args...)
 	for _, e := range c.Env {
 		if e.Name == "HOME" {
 			e.Value = home

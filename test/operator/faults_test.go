@@ -27,7 +27,7 @@ import (
 )
 
 // soak has operators die at every place, also wherever they write a status, of which there are as many as of all other steps. Without
-// it they do at one in four, by chance the first or a later one of them, and at a few writes of a status.
+// it they do at one in six, by chance the first or a later one of them, and at a write of a status.
 var soak = flag.Bool("soak", false, "let operators die at each step of every stage, as make soak does")
 
 // patience is for a stage in all namespaces at once, on a machine that has other work: a cluster that does
@@ -199,17 +199,17 @@ func follow(t *testing.T, class string, members int, stages []stage) {
 }
 
 // statusFaults are around so many writes of a status at least, in every stage that has as many.
-const statusFaults = 2
+const statusFaults = 1
 
-// fourth is how many places there are for one that is tried without soak.
-const fourth = 4
+// perFault is how many places there are for one that is tried without soak.
+const perFault = 6
 
 // someFrom is the place with which those begin that are tried.
 func someFrom(t *testing.T) int {
 	t.Helper()
-	first := rand.IntN(fourth)
+	first := rand.IntN(perFault)
 	if !*soak {
-		t.Logf("one place in %d is tried, from place %d on", fourth, first+1)
+		t.Logf("one place in %d is tried, from place %d on", perFault, first+1)
 	}
 	return first
 }
@@ -222,9 +222,9 @@ func enough(places int) int {
 	return places / 2
 }
 
-// oneIn takes one fault in four.
+// oneIn takes one fault of each perFault.
 func oneIn(from []fault, first int) (some []fault) {
-	for i := first; i < len(from); i += fourth {
+	for i := first; i < len(from); i += perFault {
 		some = append(some, from[i])
 	}
 	return some

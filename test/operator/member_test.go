@@ -148,8 +148,7 @@ func memberAt(ctx context.Context, c *cluster.Cluster, namespace, name string) (
 
 func TestAPodWritesItsOwnMemberAlone(t *testing.T) {
 	together(t, light)
-	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
-	define(t, c)
+	c := borrow(t)
 	police(t, c)
 	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shoot"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -317,8 +316,7 @@ func (r *requests) counts() (all, lost int) {
 
 func TestASidecarTellsKubernetesOfItsMember(t *testing.T) {
 	together(t, light)
-	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
-	define(t, c)
+	c := borrow(t)
 	police(t, c)
 	e := etcdOf("default", "main", nil)
 	membersOf(t, c, e)

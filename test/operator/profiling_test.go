@@ -42,8 +42,7 @@ func operateWith(t *testing.T, c *cluster.Cluster, path string, flags ...string)
 
 func TestProfilesAreServedWhenAFlagSaysSo(t *testing.T) {
 	together(t, light)
-	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
-	define(t, c)
+	c := borrow(t)
 	path := buildProgram(t)
 	addresses, err := process.FreePorts("127.0.0.1", 1)
 	if err != nil {

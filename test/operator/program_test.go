@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,9 +25,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"druid.internal/druid/test/cluster"
+	"druid.internal/druid/test/members"
 	"druid.internal/druid/test/process"
 	"druid.internal/druid/test/stores"
 )
+
+// memberPrograms are those of members and Jobs.
+var memberPrograms members.Built
 
 // built is the operator's program, which all tests share.
 var built struct {
@@ -36,6 +41,7 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)       // there is more memory than time
 	log.SetLogger(logr.Discard()) // that of caches here; each operator has its own
 	// How many go at once is what lanes say.
 	if err := flag.Set("test.parallel", "100"); err != nil {
@@ -46,6 +52,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
+	memberPrograms.Remove()
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
 	}

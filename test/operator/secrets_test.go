@@ -14,7 +14,6 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/config/admission"
-	"druid.internal/druid/test/cluster"
 )
 
 // everySecret is an Etcd that names a Secret wherever it can.
@@ -45,8 +44,7 @@ func (s *site) secret(t *testing.T, namespace, name string) {
 // withoutOperator is an API server that knows our resources, and nobody who looks after them.
 func withoutOperator(t *testing.T) *site {
 	t.Helper()
-	c := cluster.Run(t, cluster.Options{Pin: *pin, Progress: t.Output()})
-	define(t, c)
+	c := borrow(t)
 	objects, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -28,24 +26,20 @@ const memberImage = "registry.local/etcd-druid:volumes"
 // memberTar is the image of a member's programs.
 func memberTar(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	programs, err := memberPrograms.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
 	spec := image.Spec{Name: memberImage}
-	for _, program := range []string{"etcdbrctl", "etcd-wrapper"} {
-		path := filepath.Join(dir, program)
-		build := exec.Command("go", "build", "-o", path, "./cmd/"+program)
-		build.Dir = filepath.Join("..", "..")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", program, err, out)
-		}
-		spec.Files = append(spec.Files, image.File{Path: "/usr/local/bin/" + program, Source: path})
+	for _, path := range []string{programs.Etcdbrctl, programs.Wrapper} {
+		spec.Files = append(spec.Files, image.File{Path: "/usr/local/bin/" + filepath.Base(path), Source: path})
 	}
 	system, err := image.System()
 	if err != nil {
 		t.Fatal(err)
 	}
 	spec.Files = append(spec.Files, system...)
-	tar := filepath.Join(dir, "members.tar")
+	tar := filepath.Join(t.TempDir(), "members.tar")
 	if err := image.Write(tar, spec); err != nil {
 		t.Fatal(err)
 	}

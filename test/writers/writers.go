@@ -29,7 +29,7 @@ const (
 	valueSize    = 200
 	everyNth     = 12 // request is a deletion
 	answerWithin = 1500 * time.Millisecond
-	pause        = 40 * time.Millisecond // between two requests of a client
+	pause        = 80 * time.Millisecond // between two requests of a client
 )
 
 // Writers is ready as its zero value. One at a time starts and stops them.

@@ -16,7 +16,7 @@ import (
 
 // Facts of a demonstration that is worth looking at.
 const (
-	enoughWrites = 300 // acknowledged ones, before something is done to the cluster
+	enoughWrites = 150 // acknowledged ones, before something is done to the cluster
 	// stallAtMost is more than noticing a dead machine and electing a leader takes, on a machine that
 	// has more to do.
 	stallAtMost = 30 * time.Second

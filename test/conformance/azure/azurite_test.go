@@ -85,7 +85,7 @@ func (a account) options(name string) azure.Options {
 	o := azure.Options{
 		Account: stores.AzuriteAccount, Container: name, Endpoint: a.endpoint, TrustedCAs: a.ca.PEM,
 		Keys:      func() (azure.Keys, error) { return azure.Keys{AccountKey: stores.AzuriteKey}, nil },
-		BlockSize: block, PageSize: 500,
+		BlockSize: block, PageSize: 100,
 	}
 	if a.managed != nil {
 		o.Management = &azure.Management{Subscription: azworm.Subscription, ResourceGroup: azworm.ResourceGroup, Endpoint: a.managed.Management}
@@ -173,6 +173,7 @@ func (a account) suite() storetest.Options {
 		NoBucket:   a.noContainer,
 		Outage:     a.outage,
 		BrokenList: a.brokenList,
+		ManyKeys:   250, // three pages of options
 		Cut:        a.cutDownload,
 		Overwrite:  a.overwrite,
 		Hide:       a.hide,
@@ -225,7 +226,7 @@ func (a account) through(t *testing.T, name string, change func(*azure.Options))
 }
 
 func (a account) brokenList(t *testing.T, s store.Store) store.Reader {
-	behind, gate := a.through(t, containerOf(s), func(o *azure.Options) { o.PageSize = 500 })
+	behind, gate := a.through(t, containerOf(s), nil)
 	gate.Inject(faults.Fault{Match: faults.Request(http.MethodGet, "comp=list", "marker="), Status: http.StatusInternalServerError, Code: "InternalError"})
 	return behind
 }
