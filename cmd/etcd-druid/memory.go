@@ -12,11 +12,11 @@ import (
 // Up to where the heap grows before garbage is collected.
 const (
 	// heapUsual is what it grows to if that is within the bounds below. Of a thousand Etcds 80 to 90 MB are in use.
-	heapUsual = 120 << 20
+	heapUsual = 112 << 20
 	// By how much of what is in use, in percent, it grows at least and at the most. Little of it is worth more collections:
 	// most of what is in use of many Etcds is the cache, which lasts. Much of it spares some to an operator that makes many
 	// Etcds at once, and takes little where there are few.
-	growsAtLeast, growsAtMost = 40, 300
+	growsAtLeast, growsAtMost = 30, 300
 )
 
 // memoryMax is where a container reads how many bytes it may have, or "max".

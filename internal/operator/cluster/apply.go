@@ -140,6 +140,14 @@ func (r *Reconciler) makeTogether(ctx context.Context, o *Observed, p Plan, out 
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	together, rest := apart(p.Objects)
+	// Where somebody else's is in the place of the Secret nothing is made beside it.
+	if i := slices.IndexFunc(together, func(object client.Object) bool { return keyOf(object).Kind == "Secret" }); i >= 0 {
+		if err := r.make(ctx, o, p, keyOf(together[i]), together[i], out); err != nil {
+			out.fail(codeOf("SYNC", together[i]), err)
+			return nil
+		}
+		together = slices.Delete(together, i, i+1)
+	}
 	parts := make([]outcome, len(together))
 	for i, object := range together {
 		g.Go(func() error {
@@ -177,10 +185,11 @@ func (r *Reconciler) make(ctx context.Context, o *Observed, p Plan, key Key, obj
 		return nil
 	}
 	if key.Kind == "Secret" {
-		// It is made once, and never changed: what is in it is random.
-		if err := r.client.Create(ctx, object, client.FieldOwner(kube.FieldManager)); client.IgnoreAlreadyExists(err) != nil {
+		// It is made once, and never changed: what is in it is random. One that is there already is looked at the next time.
+		if err := r.client.Create(ctx, object, client.FieldOwner(kube.FieldManager)); err != nil {
 			return fmt.Errorf("create %s: %w", key, err)
 		}
+		r.tokenMade(o.Etcd)
 		out.changed = true
 		r.metrics.Object(key.Kind, metrics.Created)
 		return nil

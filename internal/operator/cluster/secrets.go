@@ -39,6 +39,10 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 	if e.RuntimeComponentsDisabled() {
 		return nil
 	}
+	if r.tokenUntried(o) {
+		o.NewToken = newToken()
+		return nil
+	}
 	needed := asks || o.StatefulSet == nil || o.foreign() || r.unmounted(o)
 	if !r.tokenDue(e, needed) {
 		return nil
@@ -47,9 +51,7 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.TokenSecretName()}, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		token := make([]byte, tokenBytes)
-		_, _ = rand.Read(token) // it never fails
-		o.NewToken = []byte(hex.EncodeToString(token))
+		o.NewToken = newToken()
 		return nil
 	case err != nil:
 		return fmt.Errorf("read the Secret %s: %w", e.TokenSecretName(), err)
@@ -66,6 +68,33 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 		r.tokens[e.UID] = time.Time{} // at each look until one is there that is ours
 	}
 	return nil
+}
+
+func newToken() []byte {
+	token := make([]byte, tokenBytes)
+	_, _ = rand.Read(token) // it never fails
+	return []byte(hex.EncodeToString(token))
+}
+
+// tokenUntried: of a new Etcd nothing is there yet, and making the Secret before all else, for the first time, tells whether it is.
+func (r *Reconciler) tokenUntried(o *Observed) bool {
+	if o.StatefulSet != nil || len(o.Live) > 0 || o.Etcd.Status.ObservedGeneration != nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, tried := r.tokens[o.Etcd.UID]; tried {
+		return false
+	}
+	r.tokens[o.Etcd.UID] = time.Time{}
+	return true
+}
+
+// tokenMade takes note that the Secret is there.
+func (r *Reconciler) tokenMade(e *druidv1alpha1.Etcd) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tokens[e.UID] = r.now()
 }
 
 // ofFormer: an Etcd of the same name controls the object that is gone, or goes. So the object does, too.

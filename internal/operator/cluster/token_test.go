@@ -7,7 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Without it nobody can ask the sidecars: nothing that depends on their word goes on.
@@ -69,8 +72,15 @@ func TestTheTokenOfAFormerEtcdOfTheNameIsWaitedFor(t *testing.T) {
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			c.secret.Name, c.secret.Namespace = e.TokenSecretName(), e.Namespace
-			r, _ := newReconciler(t, e, &corev1.Secret{ObjectMeta: c.secret})
+			r, _ := newReconciler(t, e, &corev1.Secret{ObjectMeta: c.secret}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "k8s"}})
 			o := empty(e)
+			// Of a new Etcd the Secret is tried before all else.
+			if _, err := r.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}); !apierrors.IsAlreadyExists(err) {
+				t.Errorf("it is made: %v", err)
+			}
+			if now, err := r.observe(e); err != nil || len(now.Live) > 0 {
+				t.Errorf("beside it there are %d objects (%v)", len(now.Live), err)
+			}
 			o.NewToken = nil
 			if err := r.token(context.Background(), o, false); err != nil {
 				t.Fatal(err)
