@@ -2,7 +2,7 @@ package v1alpha1
 
 // Reasons that several conditions have.
 const (
-	ReasonNotChecked    = "NotChecked"    // the cluster has no members (replicas: 0), so what was true before was kept
+	ReasonNotChecked    = "NotChecked"    // the cluster has no members (replicas: 0, or the annotation disable-etcd-runtime-component-creation), so what was true before was kept
 	ReasonNotReconciled = "NotReconciled" // the operator has not acted on this Etcd yet
 	ReasonSecretMissing = "SecretMissing" // a Secret that the specification names, or a key in it, is not there
 	ReasonSecretInvalid = "SecretInvalid" // a Secret that the specification names holds no certificate, or one that ended

@@ -32,6 +32,7 @@ type failure struct {
 type outcome struct {
 	changed  bool // at least one request changed something
 	set      bool // the StatefulSet was changed, which pods may have to follow
+	there    bool // the Secret was to be made, and is there; nothing was done after that
 	created  []string
 	failures []failure
 }
@@ -70,6 +71,9 @@ func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) (out outcom
 		objects = r.makeTogether(ctx, o, p, &out)
 	}
 	for _, object := range objects {
+		if out.there {
+			return out
+		}
 		key := keyOf(object)
 		if key.Kind == "StatefulSet" && len(out.failures) > 0 {
 			break
@@ -87,7 +91,7 @@ func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) (out outcom
 			out.fail(codeOf("SYNC", object), err)
 		}
 	}
-	if len(out.failures) > 0 {
+	if len(out.failures) > 0 || out.there {
 		return out
 	}
 	if p.Snapshot != nil {
@@ -144,6 +148,8 @@ func (r *Reconciler) makeTogether(ctx context.Context, o *Observed, p Plan, out 
 	if i := slices.IndexFunc(together, func(object client.Object) bool { return keyOf(object).Kind == "Secret" }); i >= 0 {
 		if err := r.make(ctx, o, p, keyOf(together[i]), together[i], out); err != nil {
 			out.fail(codeOf("SYNC", together[i]), err)
+		}
+		if out.there {
 			return nil
 		}
 		together = slices.Delete(together, i, i+1)
@@ -185,8 +191,12 @@ func (r *Reconciler) make(ctx context.Context, o *Observed, p Plan, key Key, obj
 		return nil
 	}
 	if key.Kind == "Secret" {
-		// It is made once, and never changed: what is in it is random. One that is there already is looked at the next time.
-		if err := r.client.Create(ctx, object, client.FieldOwner(kube.FieldManager)); err != nil {
+		// It is made once, and never changed: what is in it is random.
+		switch err := r.client.Create(ctx, object, client.FieldOwner(kube.FieldManager)); {
+		case apierrors.IsAlreadyExists(err):
+			out.there = true
+			return nil
+		case err != nil:
 			return fmt.Errorf("create %s: %w", key, err)
 		}
 		r.tokenMade(o.Etcd)

@@ -9,6 +9,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/health"
 )
 
 // ownConditions puts the conditions about the specification itself among the others: schedules that
@@ -34,7 +35,7 @@ func ownConditions(all []druidv1alpha1.Condition, o *Observed, p Plan, now time.
 		"this version of the operator does not act on "+strings.Join(idle, ", "))
 	put(druidv1alpha1.ConditionReconcileHeld, p.Held != "", druidv1alpha1.ConditionTrue, p.Held, p.Why)
 	if i := slices.IndexFunc(all, func(c druidv1alpha1.Condition) bool { return c.Type == druidv1alpha1.ConditionAllMembersReady }); i >= 0 && all[i].Status == druidv1alpha1.ConditionFalse {
-		all[i] = withSecrets(all[i], o).After(druidv1alpha1.FindCondition(o.Etcd.Status.Conditions, all[i].Type), metav1.NewTime(now))
+		all[i] = withSecrets(all[i], o).After(health.Former(o.Etcd.Status.Conditions, all[i]), metav1.NewTime(now))
 	}
 	return all
 }

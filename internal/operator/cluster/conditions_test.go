@@ -56,6 +56,19 @@ func TestMissingSecretsAreTheReasonWhyMembersAreNotReady(t *testing.T) {
 	}
 }
 
+// A Secret that is missing when a cluster wakes up was not missed for as long as it slept.
+func TestMembersThatAreNotReadyAfterASleepCountFromThen(t *testing.T) {
+	for reason, want := range map[string]time.Duration{druidv1alpha1.ReasonNotChecked: 0, druidv1alpha1.ReasonNotAllMembersReady: time.Hour} {
+		o := running(t, 3, silent(0, 10*time.Minute), func(o *Observed) {
+			o.Etcd.Status.Conditions = []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionAllMembersReady, Status: druidv1alpha1.ConditionFalse, Reason: reason, LastTransitionTime: ago(time.Hour), LastUpdateTime: ago(time.Hour)}}
+		})
+		c := druidv1alpha1.FindCondition(mustDecide(t, o, testSettings).Conditions, druidv1alpha1.ConditionAllMembersReady)
+		if c.Status != druidv1alpha1.ConditionFalse || c.LastTransitionTime != ago(want) {
+			t.Errorf("after %s: %s since %s, want it since %s", reason, c.Status, c.LastTransitionTime, ago(want))
+		}
+	}
+}
+
 // TestSecretsOfAFormerSpecificationAreMissed: members that still use TLS between each other need them until all have changed.
 func TestSecretsOfAFormerSpecificationAreMissed(t *testing.T) {
 	o := running(t, 1, down(0), silent(0, 10*time.Minute), func(o *Observed) {

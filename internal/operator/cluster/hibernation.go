@@ -277,7 +277,7 @@ func (r *Reconciler) sleeps(ctx context.Context, o *Observed) error {
 	if err := r.live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.StatefulSetName()}, s); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("look at the StatefulSet before its volumes go: %w", err)
 	}
-	if e.UID != o.Etcd.UID || e.Generation != o.Etcd.Generation || s.UID != "" && (s.Spec.Replicas == nil || *s.Spec.Replicas != 0) {
+	if e.UID != o.Etcd.UID || e.Generation != o.Etcd.Generation || e.NoMembers() == "" || s.UID != "" && (s.Spec.Replicas == nil || *s.Spec.Replicas != 0) {
 		return errors.New("no volume is deleted: the Etcd or its StatefulSet is not as it was when that was decided")
 	}
 	return nil

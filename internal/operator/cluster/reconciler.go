@@ -106,7 +106,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if err := r.writeDown(ctx, e, p.Hibernation); err != nil {
 			return reconcile.Result{}, err
 		}
-		if out = r.apply(ctx, o, p); o.CollectionTaken && collects(e) {
+		if out = r.apply(ctx, o, p); out.there {
+			return reconcile.Result{RequeueAfter: togetherWithin}, nil // the next look says whose it is
+		}
+		if o.CollectionTaken && collects(e) {
 			out.fail(codeOf("SYNC", collectionTask(e)), fmt.Errorf("somebody made another EtcdOperatorTask of the name %s, which is the operator's, so nobody deletes backups: delete it", e.CollectionTaskName()))
 		}
 	}

@@ -217,6 +217,7 @@ func TestVolumesStayIfTheClusterWokeSince(t *testing.T) {
 	}{
 		"it sleeps":                   {func(*druidv1alpha1.Etcd, *appsv1.StatefulSet) {}, true},
 		"another specification":       {func(e *druidv1alpha1.Etcd, _ *appsv1.StatefulSet) { e.Generation++ }, false},
+		"the annotation is gone":      {func(e *druidv1alpha1.Etcd, _ *appsv1.StatefulSet) { e.Spec.Replicas = 3 }, false},
 		"the same Etcd, made anew":    {func(e *druidv1alpha1.Etcd, _ *appsv1.StatefulSet) { e.UID = "another" }, false},
 		"the StatefulSet has pods":    {func(_ *druidv1alpha1.Etcd, s *appsv1.StatefulSet) { s.Spec.Replicas = ptr(int32(3)) }, false},
 		"the StatefulSet has default": {func(_ *druidv1alpha1.Etcd, s *appsv1.StatefulSet) { s.Spec.Replicas = nil }, false},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -72,14 +71,17 @@ func TestTheTokenOfAFormerEtcdOfTheNameIsWaitedFor(t *testing.T) {
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			c.secret.Name, c.secret.Namespace = e.TokenSecretName(), e.Namespace
-			r, _ := newReconciler(t, e, &corev1.Secret{ObjectMeta: c.secret}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "k8s"}})
+			r, cl := newReconciler(t, e, &corev1.Secret{ObjectMeta: c.secret}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "k8s"}})
 			o := empty(e)
 			// Of a new Etcd the Secret is tried before all else.
-			if _, err := r.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}); !apierrors.IsAlreadyExists(err) {
-				t.Errorf("it is made: %v", err)
+			if next, err := r.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}); err != nil || next.RequeueAfter != togetherWithin {
+				t.Errorf("it is there already, and the next look is in %s (%v)", next.RequeueAfter, err)
 			}
 			if now, err := r.observe(e); err != nil || len(now.Live) > 0 {
 				t.Errorf("beside it there are %d objects (%v)", len(now.Live), err)
+			}
+			if now, err := reread(t, cl, e); err != nil || now.Status.LastOperation != nil || len(now.Status.LastErrors) > 0 {
+				t.Errorf("what is to be expected is told as %+v, %+v (%v)", now.Status.LastOperation, now.Status.LastErrors, err)
 			}
 			o.NewToken = nil
 			if err := r.token(context.Background(), o, false); err != nil {

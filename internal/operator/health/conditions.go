@@ -53,12 +53,21 @@ func Conditions(o Observation, members []druidv1alpha1.EtcdMemberStatus, now tim
 			if before != nil {
 				f.status = before.Status
 			}
-		} else if before != nil && before.Reason == druidv1alpha1.ReasonNotChecked {
-			before = nil // nobody looked for as long as it says
 		}
-		out = append(out, druidv1alpha1.Condition{Type: of, Status: f.status, Reason: f.reason, Message: f.message}.After(before, metav1.NewTime(now)))
+		c := druidv1alpha1.Condition{Type: of, Status: f.status, Reason: f.reason, Message: f.message}
+		out = append(out, c.After(Former(o.Etcd.Status.Conditions, c), metav1.NewTime(now)))
 	}
 	return out
+}
+
+// Former is the condition of before from which one goes on that was found now; nil: there was none, or nobody looked for as long as it
+// says, as there were no members.
+func Former(before []druidv1alpha1.Condition, now druidv1alpha1.Condition) *druidv1alpha1.Condition {
+	c := druidv1alpha1.FindCondition(before, now.Type)
+	if c != nil && c.Reason == druidv1alpha1.ReasonNotChecked && now.Reason != c.Reason && c.Type != druidv1alpha1.ConditionBootstrappedWithExistingCluster {
+		return nil
+	}
+	return c
 }
 
 // Merge puts what [Conditions] found in the place of what it found before, and keeps the conditions

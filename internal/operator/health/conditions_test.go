@@ -266,6 +266,32 @@ func TestWhatIsFoundAfterASleepCountsFromThen(t *testing.T) {
 	}
 }
 
+// Its Leases may be there still, as of one that fell asleep under a former operator. Six minutes later they would say that all are gone.
+func TestNoQuorumIsLostBecauseAClusterSlept(t *testing.T) {
+	woken := func(since *metav1.Time) func(*Observation) {
+		return func(o *Observation) {
+			o.Etcd.UID = "u1"
+			o.Etcd.Status.Hibernation = &druidv1alpha1.HibernationStatus{EtcdUID: "u1", AwakeSince: since}
+		}
+	}
+	noPods := func(o *Observation) { o.Pods, o.Members = nil, nil }
+	for phrase, c := range map[string]struct {
+		change []func(*Observation)
+		want   druidv1alpha1.ConditionStatus
+	}{
+		"it is woken":               {[]func(*Observation){woken(nil), noPods}, isUnknown},
+		"it was, a moment ago":      {[]func(*Observation){woken(ptr(ago(time.Minute))), noPods}, isUnknown},
+		"its members lived since":   {[]func(*Observation){woken(ptr(ago(time.Hour))), noPods}, isTrue},
+		"it is another of its name": {[]func(*Observation){woken(nil), noPods, func(o *Observation) { o.Etcd.UID = "u2" }}, isTrue},
+		"it never slept":            {[]func(*Observation){noPods}, isTrue},
+	} {
+		o := cluster(3, append([]func(*Observation){gone(0), gone(1), gone(2)}, c.change...)...)
+		if lost := conditionOf(t, o, druidv1alpha1.ConditionQuorumLost); lost.Status != c.want {
+			t.Errorf("%s: QuorumLost is %s, %s: %s; want %s", phrase, lost.Status, lost.Reason, lost.Message, c.want)
+		}
+	}
+}
+
 // The annotation and replicas: 0 are one and the same to whoever reads the status.
 func TestMembersThatAnAnnotationKeepsAwayAreNotMissed(t *testing.T) {
 	o := cluster(3, noMembers, func(o *Observation) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Members are the members as their Leases show them, by ordinal. Those whose Lease was never
-// renewed are left out: nothing is known of them, and they do not count as working.
+// renewed, or not since the cluster slept, are left out: nothing is known of them, and they do not count as working.
 //
 //	before its pod was made, or there is none    NotReady  ContainersNotReady
 //	renewed within Unknown                       Ready     LeaseSucceeded
@@ -28,7 +28,7 @@ func Members(o Observation, t Thresholds, now time.Time) []druidv1alpha1.EtcdMem
 	var out []druidv1alpha1.EtcdMemberStatus
 	for _, i := range o.ordinals() {
 		l := o.lease(i)
-		if l == nil || l.Spec.RenewTime == nil {
+		if l == nil || l.Spec.RenewTime == nil || o.former(i, l) && o.sleptSince(l) {
 			continue
 		}
 		m := druidv1alpha1.EtcdMemberStatus{Name: o.Etcd.MemberName(i), LastTransitionTime: metav1.NewTime(now)}
@@ -51,6 +51,12 @@ func Members(o Observation, t Thresholds, now time.Time) []druidv1alpha1.EtcdMem
 func (o Observation) former(ordinal int, l *coordinationv1.Lease) bool {
 	p := o.pod(ordinal)
 	return ordinal < o.expected() && (p == nil || l.Spec.RenewTime.Time.Before(p.CreationTimestamp.Time))
+}
+
+// sleptSince: the cluster slept after the Lease was renewed.
+func (o Observation) sleptSince(l *coordinationv1.Lease) bool {
+	h := o.Etcd.Status.Hibernation
+	return h != nil && h.EtcdUID == o.Etcd.UID && (h.AwakeSince == nil || l.Spec.RenewTime.Time.Before(h.AwakeSince.Time))
 }
 
 // judge is the table above.

@@ -29,7 +29,7 @@ func newGauge(name, help string, labels ...string) gauge {
 }
 
 var (
-	etcdsByState      = newGauge("etcds", "Etcds by whether they have a quorum (the condition Ready): ready, unready or unknown; hibernated are those without members (replicas: 0).", "state")
+	etcdsByState      = newGauge("etcds", "Etcds by whether they have a quorum (the condition Ready): ready, unready or unknown; hibernated are those without members (replicas: 0, or the annotation disable-etcd-runtime-component-creation).", "state")
 	backupsByState    = newGauge("etcd_backups", "Etcds by whether their backups are as recent as promised (the condition BackupReady): ready, unready or unknown; none are those without a store, and hibernated those without members.", "state")
 	operationsByState = newGauge("etcd_operations", "Etcds by the state of their last operation.", "state")
 	rollouts          = newGauge("etcd_rollouts", "Etcds of which not all pods are as the specification wants them (the condition AllMembersUpdated is False).")

@@ -32,6 +32,11 @@ func newEtcd(changes ...func(*druidv1alpha1.Etcd)) *druidv1alpha1.Etcd {
 
 func asleep(e *druidv1alpha1.Etcd) { e.Spec.Replicas, e.Status.Conditions = 0, nil }
 
+// annotated: the annotation wants no members, whatever there are yet.
+func annotated(e *druidv1alpha1.Etcd) {
+	e.Annotations = map[string]string{druidv1alpha1.AnnotationDisableRuntimeComponents: ""}
+}
+
 // wakes: members are wanted, and none has told of a new full.
 func wakes(e *druidv1alpha1.Etcd) {
 	e.Status.Hibernation = &druidv1alpha1.HibernationStatus{EtcdUID: e.UID}

@@ -39,7 +39,7 @@ func over(e *druidv1alpha1.Etcd) (state druidv1alpha1.TaskState, why string) {
 	switch {
 	case !e.BackupsEnabled():
 		return druidv1alpha1.TaskFailed, fmt.Sprintf("the Etcd %s has no backup store any more: nothing is extended", e.Name)
-	case e.Spec.Replicas > 0 && e.Status.Hibernation == nil: // what it protects is needed until there is something newer
+	case e.NoMembers() == "" && e.Status.Hibernation == nil: // what it protects is needed until there is something newer
 		return druidv1alpha1.TaskSucceeded, fmt.Sprintf("the Etcd %s is not hibernated any more: it makes new full snapshots by itself", e.Name)
 	}
 	return "", ""

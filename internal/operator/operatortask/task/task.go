@@ -198,11 +198,10 @@ var (
 	}}
 	// HasQuorum: a majority of the members works.
 	HasQuorum = Check{"ERR_ETCD_NOT_READY", func(_ *Task, e *druidv1alpha1.Etcd) string {
-		if why := e.NoMembers(); why != "" {
-			return fmt.Sprintf("the Etcd %s is hibernated (%s), so nobody can take a snapshot: wake it up, and make another task", e.Name, why)
-		}
 		c := druidv1alpha1.FindCondition(e.Status.Conditions, druidv1alpha1.ConditionReady)
 		switch {
+		case e.Spec.Replicas == 0, c != nil && c.Reason == druidv1alpha1.ReasonNotChecked && e.NoMembers() != "":
+			return fmt.Sprintf("the Etcd %s is hibernated (%s), so nobody can take a snapshot: wake it up, and make another task", e.Name, e.NoMembers())
 		case c == nil:
 			return fmt.Sprintf("the Etcd %s has no quorum yet: wait for its condition Ready, and make another task", e.Name)
 		case c.Status != druidv1alpha1.ConditionTrue:
