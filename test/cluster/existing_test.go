@@ -55,7 +55,7 @@ func TestABundleTellsAStrangerWhatHappenedButNoSecret(t *testing.T) {
 		"cluster/namespaces.yaml":    "name: shop",
 		"cluster/kube-apiserver.log": "Version: v1.36",
 		"cluster/audit.log":          `"resource":"configmaps"`,
-		"events.txt":                 "10:00:00.000  Warning  SoldOut  ConfigMap shop/prices      no apples",
+		"events.txt":                 "10:00:00.000 Warning SoldOut ConfigMap shop/prices no apples",
 		"summary.txt":                "$ kubectl get nodes -o wide",
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, file))
@@ -63,7 +63,8 @@ func TestABundleTellsAStrangerWhatHappenedButNoSecret(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if !strings.Contains(string(text), want) {
+		// How wide the columns of a table are depends on what else is in it.
+		if !strings.Contains(string(text), want) && !strings.Contains(strings.Join(strings.Fields(string(text)), " "), want) {
 			t.Errorf("%s does not contain %q:\n%.2000s", file, want, text)
 		}
 		if strings.Contains(string(text), "36-24-36") || strings.Contains(string(text), "MzYtMjQtMzY=") {

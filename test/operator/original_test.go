@@ -165,11 +165,13 @@ func (o *original) layOut(t *testing.T, s *site, change func(string) string) {
 		s.create(t, one, owner)
 	}
 	for i := range o.addresses {
-		name := fmt.Sprintf("main-%d", i)
-		s.change(t, "Lease", "shop", name, func(l map[string]any) {
+		o.start(t, s, fmt.Sprintf("main-%d", i), o.addresses[i])
+	}
+	// A Lease that was renewed before its pod was made would be of a former one.
+	for i := range o.addresses {
+		s.change(t, "Lease", "shop", fmt.Sprintf("main-%d", i), func(l map[string]any) {
 			set(l, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), "spec", "renewTime")
 		})
-		o.start(t, s, name, o.addresses[i])
 	}
 }
 
