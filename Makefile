@@ -99,7 +99,7 @@ test: build servers ## everything that must pass, on real servers
 	$(GO) test -vet=off -p 4 ./... # they wait more than they compute; make check vets them
 	$(call say,tests against real servers (etcd and object stores))
 	@# The longest come first. The journeys are what make e2e runs, and templates come last.
-	cd test && $(GO) test -vet=off -p 2 -timeout 75m -skip '$(SELDOM)' ./e2e ./operator $$($(GO) list ./... | grep -vE '/(journeys|chart)$$')
+	cd test && $(GO) test -vet=off -p 2 -timeout 75m -skip '$(SELDOM)' ./e2e ./operator ./conformance/s3 $$($(GO) list ./... | grep -vE '/(journeys|chart)$$')
 	cd test && $(GO) test -count 1 ./chart # templates are outside of the module, so their changes are not seen otherwise
 
 .PHONY: check
