@@ -92,6 +92,14 @@ func (e *Etcd) NoMembers() string {
 	return ""
 }
 
+// WantedMembers is how many members there shall be now.
+func (e *Etcd) WantedMembers() int32 {
+	if e.NoMembers() != "" {
+		return 0
+	}
+	return e.Spec.Replicas
+}
+
 // UnhealthyPodEvictionAllowed: pods that are not ready may be evicted in any case.
 func (e *Etcd) UnhealthyPodEvictionAllowed() bool {
 	return e.hasAnnotation(AnnotationAllowUnhealthyPodEviction)

@@ -24,11 +24,7 @@ type size struct {
 }
 
 func sizeOf(o *Observed) size {
-	s := size{o: o, live: o.configured(), want: o.Etcd.Spec.Replicas, tls: o.Etcd.Spec.Etcd.PeerUrlTLS != nil}
-	if o.Etcd.NoMembers() != "" {
-		s.want = 0
-	}
-	return s
+	return size{o: o, live: o.configured(), want: o.Etcd.WantedMembers(), tls: o.Etcd.Spec.Etcd.PeerUrlTLS != nil}
 }
 
 // settled: there are as many members listed, pods and EtcdMembers as wanted, which have all joined, and all

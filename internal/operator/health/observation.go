@@ -56,12 +56,7 @@ func DefaultThresholds() Thresholds {
 }
 
 // wanted is how many members the specification wants.
-func (o Observation) wanted() int {
-	if o.Etcd.NoMembers() != "" {
-		return 0
-	}
-	return int(o.Etcd.Spec.Replicas)
-}
+func (o Observation) wanted() int { return int(o.Etcd.WantedMembers()) }
 
 // expected is how many members there shall be at the moment: as many as wanted or, while none is wanted and they
 // have not been stopped for that, which may be held or wait for somebody to ask for it, as many as have pods.
