@@ -156,10 +156,11 @@ func (a *Applier) apply(ctx context.Context, want, have client.Object) (Outcome,
 	if version != "" && version != have.GetResourceVersion() {
 		return Outcome{}, ErrChanged
 	}
-	if err := a.claim(ctx, have); err != nil {
+	claimed, err := a.claim(ctx, have, version)
+	if err != nil {
 		return Outcome{}, err
 	}
-	return a.send(ctx, fields, digest, have, version)
+	return a.send(ctx, fields, digest, have, claimed)
 }
 
 // create makes an object that is not there. An apply would also change one that is there, and whose
@@ -189,33 +190,44 @@ func (a *Applier) read(ctx context.Context, want client.Object) (client.Object, 
 }
 
 // claim makes the fields that were written when the object was created those that were applied, so
-// that applying without them removes them. The operator of the original wrote in the same name.
-func (a *Applier) claim(ctx context.Context, have client.Object) error {
+// that applying without them removes them. The operator of the original wrote in the same name. If a version is named, no other one
+// is changed, and what it is returns.
+func (a *Applier) claim(ctx context.Context, have client.Object, version string) (string, error) {
 	all := have.GetManagedFields()
 	created := slices.IndexFunc(all, func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == FieldManager && m.Operation == metav1.ManagedFieldsOperationUpdate && m.Subresource == ""
 	})
 	if created < 0 || applied(all) >= 0 {
-		return nil
+		return version, nil
 	}
 	// The caller's cache may hold less of the others' entries than there is: they are read.
 	u := &unstructured.Unstructured{}
 	gvk, err := a.client.GroupVersionKindFor(have)
 	if err != nil {
-		return err
+		return "", err
 	}
 	u.SetGroupVersionKind(gvk)
 	if err := a.live.Get(ctx, client.ObjectKeyFromObject(have), u); err != nil {
-		return err
+		return "", err
 	}
-	if u.GetUID() != have.GetUID() {
-		return fmt.Errorf("it was made anew by somebody else a moment ago")
+	switch {
+	case u.GetUID() != have.GetUID():
+		return "", fmt.Errorf("it was made anew by somebody else a moment ago")
+	case version != "" && u.GetResourceVersion() != version:
+		return "", ErrChanged
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(u, sets.New(FieldManager), FieldManager)
 	if err != nil || patch == nil {
-		return err
+		return version, err
 	}
-	return a.client.Patch(ctx, u, client.RawPatch(types.JSONPatchType, patch))
+	err = a.client.Patch(ctx, u, client.RawPatch(types.JSONPatchType, patch)) // of the version that was read
+	switch {
+	case version == "":
+		return "", err
+	case apierrors.IsConflict(err):
+		return "", fmt.Errorf("%w: %w", ErrChanged, err)
+	}
+	return u.GetResourceVersion(), err
 }
 
 // send applies the fields to the object that is there, and if a version is named, to no other one.

@@ -66,6 +66,46 @@ func TestAVersionThatIsNamedIsTheOneThatIsChanged(t *testing.T) {
 	}
 }
 
+// To take what was created over as applied is a version as well, and the operator's own.
+func TestWhatWasCreatedIsChangedInTheVersionThatIsNamed(t *testing.T) {
+	for phrase, somebody := range map[string]bool{"nobody changed it": false, "somebody changed it since": true} {
+		c := fake.NewClientBuilder().WithReturnManagedFields().Build()
+		a := NewApplier(c, c)
+		set := func(replicas int32, version string) *appsv1.StatefulSet {
+			return &appsv1.StatefulSet{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
+				ObjectMeta: metav1.ObjectMeta{Name: "main", Namespace: "shop", ResourceVersion: version}, Spec: appsv1.StatefulSetSpec{Replicas: &replicas},
+			}
+		}
+		if _, err := a.Apply(t.Context(), set(3, ""), nil); err != nil {
+			t.Fatal(err)
+		}
+		var have, now appsv1.StatefulSet
+		read := func(into *appsv1.StatefulSet) {
+			t.Helper()
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "main"}, into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read(&have)
+		want := int32(0)
+		if somebody {
+			want = 3
+			other := have.DeepCopy()
+			other.Labels = map[string]string{"a": "b"}
+			if err := c.Update(t.Context(), other, client.FieldOwner("somebody")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := a.Apply(t.Context(), set(0, have.ResourceVersion), &have); errors.Is(err, ErrChanged) != somebody || !somebody && err != nil {
+			t.Errorf("%s: %v", phrase, err)
+		}
+		if read(&now); *now.Spec.Replicas != want {
+			t.Errorf("%s: it has %d replicas, want %d", phrase, *now.Spec.Replicas, want)
+		}
+	}
+}
+
 // Controllers write the status of a StatefulSet all the time: that is no reason to compare everything, and an edit is.
 func TestOnlyAChangeBesidesTheStatusIsLookedAt(t *testing.T) {
 	for phrase, c := range map[string]struct {
