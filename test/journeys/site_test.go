@@ -34,6 +34,7 @@ type site struct {
 	next  string
 
 	installed bool
+	gone      map[string]bool // journeys, by name
 	ends      []period // in which an operator lost its rights and ended, in this order
 
 	mu      sync.Mutex          // of what follows
@@ -50,7 +51,7 @@ const healer = "system:serviceaccount:protection:healer"
 // begin brings up everything and takes it down when the test ends.
 func begin(t *testing.T) *site {
 	t.Helper()
-	s := &site{ours: *kubeconfig == "", members: map[string]bool{}}
+	s := &site{ours: *kubeconfig == "", gone: map[string]bool{}, members: map[string]bool{}}
 	options := cluster.Options{Kubeconfig: *kubeconfig, Nodes: 3, Sync: 5 * time.Second, Progress: t.Output()}
 	if s.ours {
 		s.image, s.next = "registry.local/etcd-druid:journeys", "registry.local/etcd-druid:next"
