@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,7 +168,7 @@ func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
 		}
 	})
 	t.Run("what runs in the pods, configures them or leads to them is nobody else's", func(t *testing.T) {
-		const set, config = `{"spec":{"template":{"spec":{"containers":[{"name":"evil","image":"i"}],"volumes":[{"name":"v","emptyDir":{}}]}}}}`, `{"data":{"foo":"x"}}`
+		const set, config = `{"spec":{"template":{"spec":{"containers":[{"name":"evil","image":"i"}],"volumes":[{"name":"v","emptyDir":{}}],"nodeSelector":{"no":"where"},"hostNetwork":true}},"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`, `{"data":{"foo":"x"}}`
 		if _, err := s.Client.AppsV1().StatefulSets("shop").Patch(t.Context(), "main", types.StrategicMergePatchType, []byte(set), metav1.PatchOptions{FieldManager: "deployer"}); err != nil {
 			t.Fatal(err)
 		}
@@ -175,6 +176,14 @@ func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.manage(t, "deployer", service+", spec: {ports: [{name: x, port: 1}]}}")
+		alone := []byte(`{"spec":{"selector":{"foo":"bar"}}}`) // and nothing else of that object
+		if _, err := s.Client.CoreV1().Services("shop").Patch(t.Context(), "main-peer", types.MergePatchType, alone, metav1.PatchOptions{FieldManager: "deployer"}); err != nil {
+			t.Fatal(err)
+		}
+		alone = []byte(`{"spec":{"selector":{"matchLabels":{"foo":"bar"}}}}`)
+		if _, err := s.Client.PolicyV1().PodDisruptionBudgets("shop").Patch(t.Context(), "main", types.MergePatchType, alone, metav1.PatchOptions{FieldManager: "deployer"}); err != nil {
+			t.Fatal(err)
+		}
 		p.await(t, func(ctx context.Context) error {
 			made, err := s.Client.AppsV1().StatefulSets("shop").Get(ctx, "main", metav1.GetOptions{})
 			if err != nil {
@@ -197,6 +206,21 @@ func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
 			}
 			if slices.Contains(names, "evil") || slices.Contains(names, "v") || configMap.Data["foo"] != "" || len(o.Spec.Ports) != 3 {
 				return fmt.Errorf("containers and volumes %v, files %d, ports %d", names, len(configMap.Data), len(o.Spec.Ports))
+			}
+			pods := made.Spec.Template.Spec
+			if deletes := made.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled; pods.HostNetwork || len(pods.NodeSelector) > 0 || deletes != appsv1.RetainPersistentVolumeClaimRetentionPolicyType {
+				return fmt.Errorf("pods have the network of their host: %t, nodes are chosen by %v, volumes are treated by %s", pods.HostNetwork, pods.NodeSelector, deletes)
+			}
+			peer, err := s.Client.CoreV1().Services("shop").Get(ctx, "main-peer", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			budget, err := s.Client.PolicyV1().PodDisruptionBudgets("shop").Get(ctx, "main", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if peer.Spec.Selector["foo"] != "" || budget.Spec.Selector.MatchLabels["foo"] != "" {
+				return fmt.Errorf("nobody is selected: by the Service %v, by the budget %v", peer.Spec.Selector, budget.Spec.Selector)
 			}
 			return nil
 		})

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +19,7 @@ import (
 var ours = client.MatchingLabels{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy}
 
 // CacheOptions keep in memory what is looked at: of the kinds that everybody has, the objects with our
-// label alone, and none of what others wrote about who wrote what. Leases are kept by [heartbeats].
+// label alone, and of who wrote what no more than counts. Leases are kept by [heartbeats].
 func CacheOptions() cache.Options {
 	label := labels.SelectorFromSet(labels.Set(ours))
 	o := cache.Options{DefaultTransform: strip, ByObject: map[client.Object]cache.ByObject{}}
@@ -39,13 +38,10 @@ func strip(object any) (any, error) {
 	if !ok {
 		return object, nil // the last state of one that was deleted unseen
 	}
-	all := o.GetManagedFields()
-	kept := make([]metav1.ManagedFieldsEntry, 0, 1)
-	for _, m := range all {
-		if m.Manager == kube.FieldManager && m.Subresource == "" {
-			m.FieldsV1 = nil // who wrote what is read anew when it counts
-			m.Manager, m.APIVersion, m.FieldsType = kube.FieldManager, shared(m.APIVersion), shared(m.FieldsType)
-			kept = append(kept, m)
+	kept := kube.Writers(o)
+	for i, m := range kept {
+		if m.Manager == kube.FieldManager {
+			kept[i].Manager, kept[i].APIVersion, kept[i].FieldsType = kube.FieldManager, shared(m.APIVersion), shared(m.FieldsType)
 		}
 	}
 	o.SetManagedFields(kept)

@@ -10,19 +10,24 @@ import (
 	"druid.internal/druid/internal/operator/kube"
 )
 
-func TestTheCacheKeepsThatWeWroteAndWhenButNotWhat(t *testing.T) {
-	fields := metav1.NewFieldsV1(`{"f:data":{}}`)
-	entry := func(manager, subresource string, f *metav1.FieldsV1) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, Subresource: subresource, Time: &metav1.Time{Time: testNow}, FieldsV1: f}
+func TestTheCacheKeepsThatWeWroteAndWhenButNotWhatAndWhatOthersWroteWhereAllIsOurs(t *testing.T) {
+	entry := func(manager, subresource, fields string) metav1.ManagedFieldsEntry {
+		m := metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, Subresource: subresource, Time: &metav1.Time{Time: testNow}}
+		if fields != "" {
+			m.FieldsV1 = metav1.NewFieldsV1(fields)
+		}
+		return m
 	}
+	const ours, theirs = `{"f:data":{"f:a":{}}}`, `{"f:data":{"f:b":{}},"f:metadata":{"f:labels":{"f:b":{}}}}`
 	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
-		entry("kubectl", "", fields), entry(kube.FieldManager, "", fields), entry(kube.FieldManager, "status", fields),
+		entry("kubectl", "", theirs), entry(kube.FieldManager, "", ours), entry(kube.FieldManager, "status", ours),
+		entry("labeller", "", `{"f:metadata":{"f:labels":{"f:c":{}}}}`), entry("scaler", "scale", theirs), entry("odd", "", `{"f:da`),
 	}}}
 	got, err := strip(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []metav1.ManagedFieldsEntry{entry(kube.FieldManager, "", nil)}
+	want := []metav1.ManagedFieldsEntry{entry("kubectl", "", theirs), entry(kube.FieldManager, "", "")}
 	if d := cmp.Diff(want, got.(*corev1.ConfigMap).ManagedFields); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}

@@ -19,6 +19,7 @@ import (
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/hibernation"
+	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/rollout"
 	"druid.internal/druid/internal/operator/volumes"
 )
@@ -484,7 +485,7 @@ func (p *Plan) remount(o *Observed) {
 // appliedAt is when an object was changed by the operator last.
 func appliedAt(o client.Object) (last metav1.Time) {
 	for _, m := range o.GetManagedFields() {
-		if m.Subresource == "" && m.Time != nil && last.Before(m.Time) {
+		if m.Manager == kube.FieldManager && m.Subresource == "" && m.Time != nil && last.Before(m.Time) {
 			last = *m.Time
 		}
 	}

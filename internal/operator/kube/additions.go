@@ -1,59 +1,215 @@
 package kube
 
 import (
-	"maps"
+	"bytes"
+	"cmp"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// addition is something of an object that was not applied to it.
+// addition is something of an object that somebody else wrote and that was not applied.
 type addition struct {
-	path  string // a JSON pointer
-	value any    // what stands there
-	name  string // for people
+	path  []string // of keys and indices
+	value any      // what stands there
+	name  string   // for people
+	by    string   // who wrote it
 }
 
-// wholly are, by kind, the lists and maps of which nothing is anybody else's: what runs in the pods of a StatefulSet, what they are
-// configured by, and by which ports they are reached. Labels and annotations may be anybody's.
+// wholly are, by kind, the parts of which nothing is anybody else's: what the pods of a StatefulSet are and when their volumes go, what they
+// are configured by, by what they are reached, and what protects them. Labels and annotations may be anybody's. What webhooks
+// change of what the operator writes counts as written by it, and stays.
 var wholly = map[string][][]string{
-	"StatefulSet": {{"spec", "template", "spec", "containers"}, {"spec", "template", "spec", "initContainers"}, {"spec", "template", "spec", "volumes"}},
-	"ConfigMap":   {{"data"}, {"binaryData"}},
-	"Service":     {{"spec", "ports"}},
+	"StatefulSet": {
+		{"spec", "template", "spec"}, {"spec", "persistentVolumeClaimRetentionPolicy"}, {"spec", "updateStrategy"}, {"spec", "minReadySeconds"},
+		{"spec", "ordinals"},
+	},
+	"ConfigMap":           {{"data"}, {"binaryData"}},
+	"Service":             {{"spec", "ports"}, {"spec", "selector"}, {"spec", "externalIPs"}, {"spec", "externalName"}, {"spec", "publishNotReadyAddresses"}},
+	"PodDisruptionBudget": {{"spec"}},
 }
 
-// additions are what have says more than want where nothing is anybody else's, in the order in which it stands there.
-func additions(want, have map[string]any) (all []addition) {
-	kind, _, _ := unstructured.NestedString(want, "kind")
-	for _, at := range wholly[kind] {
-		ours, _, _ := unstructured.NestedFieldNoCopy(want, at...)
-		there, _, _ := unstructured.NestedFieldNoCopy(have, at...)
-		path, name := "/"+strings.Join(at, "/"), strings.Join(at, ".")
-		switch there := there.(type) {
-		case map[string]any:
-			mine, _ := ours.(map[string]any)
-			for _, key := range slices.Sorted(maps.Keys(there)) {
-				if _, is := mine[key]; !is {
-					all = append(all, addition{path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key), there[key], name + "." + key})
-				}
-			}
-		case []any:
-			mine, _ := ours.([]any)
-			for i, one := range there {
-				if called := nameOf(one); !slices.ContainsFunc(mine, func(m any) bool { return nameOf(m) == called }) {
-					all = append(all, addition{path + "/" + strconv.Itoa(i), one, name + "[" + called + "]"})
-				}
-			}
+// Writers are the entries about who wrote what that [Applier.Apply] needs of an object in a cache: those of intruders, and without
+// fields those of the operator.
+func Writers(o client.Object) []metav1.ManagedFieldsEntry {
+	kept := make([]metav1.ManagedFieldsEntry, 0, 1)
+	all := o.GetManagedFields()
+	for _, m := range all {
+		switch {
+		case intrudes(m, all, wholly[kindOf(o)]):
+			kept = append(kept, m)
+		case m.Manager == FieldManager && m.Subresource == "":
+			m.FieldsV1 = nil // what it wrote is read anew when it counts
+			kept = append(kept, m)
 		}
 	}
-	return all
+	return kept
 }
 
-// nameOf is by what an element of a list is told from the others.
-func nameOf(element any) string {
-	m, _ := element.(map[string]any)
-	name, _ := m["name"].(string)
-	return name
+// intrudes tells whether an entry among all those of an object is about somebody who wrote something of these parts, of which nothing
+// is anybody else's.
+func intrudes(m metav1.ManagedFieldsEntry, all []metav1.ManagedFieldsEntry, parts [][]string) (does bool) {
+	// What the operator itself wrote otherwise than by applying it, it wrote before it applied anything, see claim. Later
+	// it is somebody who says to be the operator.
+	own := m.Manager == FieldManager && (m.Operation == metav1.ManagedFieldsOperationApply || applied(all) < 0)
+	if own || m.Subresource != "" || parts == nil {
+		return false
+	}
+	fieldsOf(m).Iterate(func(p fieldpath.Path) { does = does || beneath(p, parts) })
+	return does
+}
+
+// kindOf is the kind of an object that a cache may have left without.
+func kindOf(o client.Object) string {
+	if u, is := o.(*unstructured.Unstructured); is {
+		return u.GetKind()
+	}
+	return reflect.TypeOf(o).Elem().Name()
+}
+
+// fieldsOf are the fields of an entry, none if they cannot be read.
+func fieldsOf(m metav1.ManagedFieldsEntry) *fieldpath.Set {
+	set := fieldpath.NewSet()
+	if m.FieldsV1 == nil || set.FromJSON(bytes.NewReader(m.FieldsV1.Raw)) != nil {
+		return fieldpath.NewSet()
+	}
+	return set
+}
+
+// beneath tells whether a field is one of the parts of an object, or in one.
+func beneath(p fieldpath.Path, parts [][]string) bool {
+	return slices.ContainsFunc(parts, func(part []string) bool {
+		for i, name := range part {
+			if i == len(p) || p[i].FieldName == nil || *p[i].FieldName != name {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// additions are what others wrote, by the entries about who wrote what, and want does not say, the last of a list first. altered: something that is written as a whole, such as
+// a selector, is more than want says.
+func additions(want, have map[string]any, writers []metav1.ManagedFieldsEntry) (all []addition, altered bool) {
+	kind, _, _ := unstructured.NestedString(want, "kind")
+	for _, m := range writers {
+		if !intrudes(m, writers, wholly[kind]) {
+			continue
+		}
+		fieldsOf(m).Leaves().Iterate(func(p fieldpath.Path) {
+			if !beneath(p, wholly[kind]) {
+				return
+			}
+			a, added, more := strange(p, want, have)
+			if altered = altered || more; added && !slices.ContainsFunc(all, func(b addition) bool { return slices.Equal(a.path, b.path) }) {
+				a.by = m.Manager
+				all = append(all, a)
+			}
+		})
+	}
+	slices.SortFunc(all, func(a, b addition) int { return slices.CompareFunc(b.path, a.path, byPlace) })
+	return all, altered
+}
+
+// strange follows a field as far as want says it. What have says beyond is added.
+func strange(p fieldpath.Path, want, have any) (a addition, added, altered bool) {
+	for _, e := range p {
+		here, there, name := step(e, have)
+		if !there {
+			return addition{}, false, false // nobody says it any more
+		}
+		mine, wanted, _ := step(e, want)
+		a = addition{path: append(a.path, here.key), value: here.value, name: a.name + name}
+		if !wanted {
+			a.name = strings.TrimPrefix(a.name, ".")
+			return a, true, false
+		}
+		want, have = mine.value, here.value
+	}
+	last := p[len(p)-1]
+	return addition{}, false, last.FieldName != nil && !within(have, want)
+}
+
+// place is where an element of a path leads.
+type place struct {
+	key   string
+	value any
+}
+
+// step goes one element of a path. What an element of a list does not say of its key may be anything: the API server says it.
+func step(e fieldpath.PathElement, of any) (to place, there bool, name string) {
+	if e.FieldName != nil {
+		m, _ := of.(map[string]any)
+		value, there := m[*e.FieldName]
+		return place{*e.FieldName, value}, there, "." + *e.FieldName
+	}
+	list, _ := of.([]any)
+	i := -1
+	switch {
+	case e.Key != nil:
+		i = slices.IndexFunc(list, func(one any) bool {
+			m, _ := one.(map[string]any)
+			for _, f := range *e.Key {
+				if v, says := m[f.Name]; says && !equal(v, f.Value.Unstructured()) {
+					return false
+				}
+			}
+			return true
+		})
+	case e.Value != nil:
+		i = slices.IndexFunc(list, func(one any) bool { return equal(one, (*e.Value).Unstructured()) })
+	case e.Index != nil && *e.Index < len(list):
+		i = *e.Index
+	}
+	if i < 0 {
+		return place{}, false, ""
+	}
+	m, _ := list[i].(map[string]any)
+	if name, _ = m["name"].(string); name == "" {
+		name = strconv.Itoa(i)
+	}
+	return place{strconv.Itoa(i), list[i]}, true, "[" + name + "]"
+}
+
+// equal tells whether two values are the same, however their numbers were read.
+func equal(a, b any) bool {
+	number := func(v any) (float64, bool) {
+		switch v := v.(type) {
+		case int64:
+			return float64(v), true
+		case float64:
+			return v, true
+		}
+		return 0, false
+	}
+	if x, is := number(a); is {
+		y, also := number(b)
+		return also && x == y
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// byPlace compares keys, and indices by what they count.
+func byPlace(a, b string) int {
+	x, err := strconv.Atoi(a)
+	y, other := strconv.Atoi(b)
+	if err == nil && other == nil {
+		return cmp.Compare(x, y)
+	}
+	return strings.Compare(a, b)
+}
+
+// pointer is a path as JSON Patch writes it.
+func (a addition) pointer() string {
+	var b strings.Builder
+	for _, key := range a.path {
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+	}
+	return b.String()
 }

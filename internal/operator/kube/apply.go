@@ -100,7 +100,7 @@ func NewApplier(c client.Client, live client.Reader) *Applier {
 
 // Apply makes the object in the API server what want says. have is the object as the caller's cache holds
 // it, nil if it does not. Fields that want does not name are left alone, those that it named once and no
-// longer names are removed, and so is what somebody added where all that is there is the operator's, see [additions].
+// longer names are removed, and so is what others wrote where all is the operator's, see wholly.
 //
 // If want has a resourceVersion, only this version is changed: a later one is ErrChanged, and is left alone.
 //
@@ -255,12 +255,12 @@ func (a *Applier) send(ctx context.Context, fields map[string]any, digest string
 	if err != nil {
 		return Outcome{}, err
 	}
-	if added := additions(fields, u.Object); len(added) > 0 {
+	if added, _ := additions(fields, u.Object, u.GetManagedFields()); len(added) > 0 {
 		if err := a.takeOut(ctx, u, added); err != nil {
 			return Outcome{}, err
 		}
-		for _, one := range added {
-			taken = append(taken, "somebody (who added "+one.name+")")
+		for _, one := range slices.Backward(added) {
+			taken = append(taken, one.by+" (added "+one.name+")")
 		}
 	}
 	a.remember(u, digest)
@@ -275,8 +275,8 @@ func (a *Applier) send(ctx context.Context, fields map[string]any, digest string
 // its status all the time, so its version says nothing.
 func (a *Applier) takeOut(ctx context.Context, u *unstructured.Unstructured, added []addition) error {
 	var steps []map[string]any
-	for _, one := range slices.Backward(added) { // so that indices stay those that they are
-		steps = append(steps, map[string]any{"op": "test", "path": one.path, "value": one.value}, map[string]any{"op": "remove", "path": one.path})
+	for _, one := range added { // the last first, so that indices stay those that they are
+		steps = append(steps, map[string]any{"op": "test", "path": one.pointer(), "value": one.value}, map[string]any{"op": "remove", "path": one.pointer()})
 	}
 	patch, err := json.Marshal(steps)
 	if err == nil {
@@ -352,7 +352,10 @@ func (a *Applier) same(digest string, fields map[string]any, have client.Object)
 		return false, err
 	}
 	live["apiVersion"], live["kind"] = fields["apiVersion"], fields["kind"] // typed objects from a cache have neither
-	if !within(fields, live) || len(additions(fields, live)) > 0 {
+	if !within(fields, live) {
+		return false, nil
+	}
+	if added, altered := additions(fields, live, have.GetManagedFields()); altered || len(added) > 0 {
 		return false, nil
 	}
 	a.remember(have, digest)
