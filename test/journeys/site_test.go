@@ -35,7 +35,7 @@ type site struct {
 
 	installed bool
 	gone      map[string]bool // journeys, by name
-	ends      []period // in which an operator lost its rights and ended, in this order
+	ends      []period        // in which an operator lost its rights and ended, in this order
 
 	mu      sync.Mutex          // of what follows
 	granted []rbacv1.PolicyRule // to the members of all Etcds there were
