@@ -39,8 +39,8 @@ type Observed struct {
 	// TokenTaken: a Secret of that name is somebody else's. TokenGoing: it is that of a former Etcd of this name, with
 	// which it goes.
 	TokenTaken, TokenGoing bool
-	// TokenEmpty: it is ours, and somebody took the token out of it.
-	TokenEmpty bool
+	// TokenFault: it is ours, and what somebody wrote into it is no token; why.
+	TokenFault string
 	// MissingSecrets are those that the specification names and that are not there, LackingSecrets those
 	// without a key that they must have, FaultySecrets those that hold what cannot be used. They are looked for only while
 	// a pod does not get ready.

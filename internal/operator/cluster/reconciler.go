@@ -239,7 +239,7 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 		if err := r.token(ctx, o, false); err != nil {
 			return nil, err
 		}
-		if o.NewToken == nil && !o.TokenTaken && !o.TokenGoing && !o.TokenEmpty {
+		if o.NewToken == nil && !o.TokenTaken && !o.TokenGoing && o.TokenFault == "" {
 			q.volumes = pending
 			o.Quiet = &q
 			return o, nil

@@ -26,8 +26,9 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 	if o.TokenTaken {
 		no("%s", tokenTaken(e))
 	}
-	if o.TokenEmpty {
-		no("the Secret %s has no %s any more, with which sidecars are asked: delete it, and another one is made", e.TokenSecretName(), desired.TokenKey)
+	if o.TokenFault != "" {
+		no("the Secret %s does not hold in %s with what sidecars can be asked any more (%s), and members that start do not get ready with it: delete it, and another one is made, with which they do a minute later",
+			e.TokenSecretName(), desired.TokenKey, o.TokenFault)
 	}
 	for _, s := range e.Secrets() {
 		if s.Namespace != "" && s.Namespace != e.Namespace {

@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi/auth"
 	"druid.internal/druid/internal/operator/desired"
 )
 
@@ -24,15 +23,15 @@ import (
 const tokenBytes = 32
 
 const (
-	// tokenEvery is how often is looked whether the Secret with the token is there, while it is needed: pods do
-	// not start, or sidecars are asked. tokenSeldom: otherwise, or up to half as much later, so that it is not
+	// tokenEvery is how often is looked whether the Secret with the token is there, while it is needed: pods are not
+	// ready, or sidecars are asked. tokenSeldom: otherwise, or up to half as much later, so that it is not
 	// looked for those of all Etcds at once.
 	tokenEvery  = time.Minute
 	tokenSeldom = 30 * time.Minute
 )
 
 // token makes one if there is no Secret with one. Nobody tells of Secrets, which the operator may not list: it is
-// looked for while pods do not start on their nodes and when sidecars are going to be asked, and seldom otherwise, as
+// looked for while pods on their nodes are not ready and when sidecars are going to be asked, and seldom otherwise, as
 // pods that run have it, and it was made before the StatefulSet.
 func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 	e := o.Etcd
@@ -43,7 +42,7 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 		o.NewToken = newToken()
 		return nil
 	}
-	needed := asks || o.StatefulSet == nil || o.foreign() || r.unmounted(o)
+	needed := asks || o.StatefulSet == nil || o.foreign() || r.unready(o)
 	if !r.tokenDue(e, needed) {
 		return nil
 	}
@@ -59,12 +58,14 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 		o.TokenGoing = true
 	case !belongs(&secret, e):
 		o.TokenTaken = true
-	case strings.TrimSpace(string(secret.Data[desired.TokenKey])) == "":
-		o.TokenEmpty = true
+	default:
+		if _, err := auth.ParseTokens(secret.Data[desired.TokenKey]); err != nil {
+			o.TokenFault = err.Error()
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tokens[e.UID] = r.now(); o.TokenGoing || o.TokenTaken || o.TokenEmpty {
+	if r.tokens[e.UID] = r.now(); o.TokenGoing || o.TokenTaken || o.TokenFault != "" {
 		r.tokens[e.UID] = time.Time{} // at each look until one is there that is ours
 	}
 	return nil
@@ -119,13 +120,6 @@ func (r *Reconciler) tokenDue(e *druidv1alpha1.Etcd, needed bool) bool {
 	later := fnv.New32a()
 	_, _ = later.Write([]byte(e.UID))
 	return r.now().Sub(seen) >= tokenSeldom+time.Duration(later.Sum32()%uint32(tokenSeldom/2/time.Second))*time.Second
-}
-
-// unmounted: a pod is on a node and does not start.
-func (r *Reconciler) unmounted(o *Observed) bool {
-	return slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
-		return p.Spec.NodeName != "" && !everRan(p) && r.now().Sub(p.CreationTimestamp.Time) > mountPatience
-	})
 }
 
 // missingSecrets finds Secrets that members need and that are not there, have not got the keys that they

@@ -17,7 +17,7 @@ func TestATokenThatIsDeletedWhilePodsRunIsMadeAnew(t *testing.T) {
 	o := running(t, 3)
 	now := testNow
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: o.Etcd.TokenSecretName(), Namespace: o.Etcd.Namespace, OwnerReferences: []metav1.OwnerReference{o.Etcd.OwnerReference()}},
-		Data: map[string][]byte{"token": []byte("0123456789")}}
+		Data: map[string][]byte{"token": []byte("0123456789abcdef")}}
 	r, c := newReconciler(t, o.Etcd, secret)
 	r.now = func() time.Time { return now }
 	made := func(asks bool, after time.Duration) bool {
@@ -103,17 +103,32 @@ func TestTheTokenOfAFormerEtcdOfTheNameIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestATokenThatSomebodyTookOutIsMissed(t *testing.T) {
-	for token, want := range map[string]bool{"": true, " \n": true, "0123456789": false} {
+// The sidecar of a member that starts ends with such a token, so its pod runs now and then, and is never ready.
+func TestATokenThatSomebodyTookOutOrSpoiltIsMissed(t *testing.T) {
+	for token, want := range map[string]string{
+		"": "(no token; write at least one line)", " \n": "(no token; write at least one line)", "bogusbogus": "(line 1: a token of 10 bytes; it must have 16 to 4096)",
+		"0123456789abcdef": "",
+	} {
 		o := running(t, 1)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: o.Etcd.TokenSecretName(), Namespace: o.Etcd.Namespace, Labels: o.Etcd.SelectorLabels(), OwnerReferences: []metav1.OwnerReference{o.Etcd.OwnerReference()}},
 			Data: map[string][]byte{"token": []byte(token)}}
 		r, _ := newReconciler(t, o.Etcd, secret)
-		if err := r.token(t.Context(), o, true); err != nil {
-			t.Fatal(err)
+		look := func() {
+			t.Helper()
+			if err := r.token(t.Context(), o, false); err != nil {
+				t.Fatal(err)
+			}
 		}
+		if look(); o.TokenFault != "" {
+			t.Errorf("while all is well it was looked for: %s", o.TokenFault)
+		}
+		o.Pods[0].Spec.NodeName = "node1"
+		o.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: ago(time.Minute)}}
+		r.now = func() time.Time { return testNow.Add(tokenEvery) }
+		look()
 		p := mustDecide(t, o, testSettings)
-		if got := strings.Contains(p.Waits(), "main-sidecar-token has no token any more"); got != want || o.TokenTaken {
+		told := strings.Contains(p.Waits(), "the Secret main-sidecar-token does not hold in token with what sidecars can be asked any more "+want)
+		if told != (want != "") || o.TokenTaken {
 			t.Errorf("of the token %q: %q, taken: %t", token, p.Waits(), o.TokenTaken)
 		}
 	}
