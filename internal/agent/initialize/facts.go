@@ -23,6 +23,8 @@ type Facts struct {
 	Volume  Volume
 	Data    datadir.Inspection
 	Settled bool // the log of the data was settled already: Revision is all they have
+	// Unread: a running etcd has the data and nobody looked at them since. Data are what is assumed, that no client ever wrote to them.
+	Unread bool
 
 	// View is zero where one member is wanted and there is no cluster outside: nobody is asked then.
 	View    neighbours.View
@@ -194,6 +196,14 @@ func (f Facts) nothing() bool {
 	return f.Data.State == datadir.Missing || f.Data.State == datadir.Blank && f.Data.ClusterID == 0
 }
 
+// unwritten is what is said of data that no client ever wrote to.
+func (f Facts) unwritten() string {
+	if f.Unread {
+		return "the data here are not looked at while etcd runs with them"
+	}
+	return "no client ever wrote to the data here"
+}
+
 // evidence is who has what, in one line.
 func (f Facts) evidence(others []neighbour) string {
 	var parts []string
@@ -201,6 +211,9 @@ func (f Facts) evidence(others []neighbour) string {
 		datadir.Missing: "has no data", datadir.Invalid: "has damaged data", datadir.Blank: "has data that no client ever wrote to",
 		datadir.Valid: fmt.Sprintf("has data up to revision %d", f.Data.Revision),
 	}[f.Data.State]
+	if f.Unread {
+		own = "has the data of the etcd that runs"
+	}
 	parts = append(parts, fmt.Sprintf("%s (this one) %s", f.Self, own))
 	for _, n := range others {
 		parts = append(parts, n.name+": "+n.detail)

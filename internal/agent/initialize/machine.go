@@ -75,6 +75,7 @@ type outcome struct {
 	decision Decision
 	start    memberconf.Start
 	data     datadir.Inspection // as etcd finds or makes them
+	unread   bool               // they are what etcd makes of them
 	reason   agentapi.Reason    // for which the member gets into its next state
 }
 

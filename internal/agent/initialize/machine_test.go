@@ -553,6 +553,15 @@ func TestAnEtcdThatIsOfNoUseIsFoundOut(t *testing.T) {
 	}
 }
 
+// Whoever reads that its data are of no use wipes them, and they may be the last there are.
+func TestOfDataThatARunningEtcdMadeNothingIsSaid(t *testing.T) {
+	r := newRig(t, 3, away(1), away(2))
+	const want = "the data here are not looked at while etcd runs with them, and what others have cannot be told: etcd-0 (this one) has the data of the etcd that runs; "
+	if d, again := r.Reconsider(t.Context()); again || !strings.HasPrefix(d.Message, want) {
+		t.Errorf("%t, %q, want %q", again, d.Message, want)
+	}
+}
+
 func TestASidecarYoungerThanItsEtcdFindsOutToo(t *testing.T) {
 	r := newRig(t, 3, leaderless(0, 1), other(1, agentapi.DataBlank))
 	if d, again := r.Reconsider(t.Context()); again {

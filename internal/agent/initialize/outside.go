@@ -52,7 +52,7 @@ func decideApart(f Facts) Decision {
 	case f.alive(others) >= f.quorum():
 		return Decision{Action: Start, Rule: "3.9", Reason: agentapi.DBValidationSucceeded, Message: "enough members have data, and no cluster answers"}
 	}
-	return waitForCluster("7.4", "no client ever wrote to the data here, and the cluster they are of does not answer: %s", f.silence())
+	return waitForCluster("7.4", "%s, and the cluster they are of does not answer: %s", f.unwritten(), f.silence())
 }
 
 // moved says whether the data came from the cluster outside: this volume was added to their cluster

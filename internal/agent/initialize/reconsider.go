@@ -25,9 +25,9 @@ func (m *Machine) Reconsider(ctx context.Context) (Decision, bool) {
 	// Who has just begun a cluster does not know its ids, and a sidecar that is younger than its etcd
 	// knows nothing of the data. They are taken for what would be given up: the initialization
 	// finds out, so at most one etcd too many is stopped, once.
-	data := datadir.Inspection{State: datadir.Blank, ClusterID: unknownID}
+	data, unread := datadir.Inspection{State: datadir.Blank, ClusterID: unknownID}, true
 	if out != nil {
-		data = out.data
+		data, unread = out.data, out.unread
 	}
 	t, err := m.o.Template()
 	if err != nil {
@@ -37,7 +37,7 @@ func (m *Machine) Reconsider(ctx context.Context) (Decision, bool) {
 	if err != nil {
 		return Decision{}, false
 	}
-	f := Facts{Self: m.o.Name, Wanted: t.Wanted(), Digest: t.Bootstrap(), Journal: j, Data: data, Backup: Backup{State: BackupNotConfigured}, Outside: m.o.Outside()}
+	f := Facts{Self: m.o.Name, Wanted: t.Wanted(), Digest: t.Bootstrap(), Journal: j, Data: data, Unread: unread, Backup: Backup{State: BackupNotConfigured}, Outside: m.o.Outside()}
 	if _, ok := f.own(); !f.asks() || !ok {
 		return Decision{}, false
 	}

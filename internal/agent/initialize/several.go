@@ -79,7 +79,7 @@ func decideAmong(f Facts, clusters []neighbours.Cluster) Decision {
 	}
 	c := clusters[0]
 	if f.Data.State == datadir.Blank {
-		return f.join("3.4", c, "no client ever wrote to the data, which are of another cluster")
+		return f.join("3.4", c, f.unwritten()+", and they are of another cluster")
 	}
 	if !f.known() {
 		return Decision{Action: Refuse, Rule: "3.13", Reason: agentapi.OtherLineage,
@@ -141,12 +141,12 @@ func decideAlone(f Facts) Decision {
 	case f.alive(others) >= f.quorum():
 		return Decision{Action: Start, Rule: "3.9", Reason: agentapi.DBValidationSucceeded, Message: "enough members have data, and no cluster answers"}
 	case count(others, unreachable, unknown) > 0:
-		return waitForCluster("3.10", "no client ever wrote to the data here, and what others have cannot be told: %s", f.evidence(others))
+		return waitForCluster("3.10", "%s, and what others have cannot be told: %s", f.unwritten(), f.evidence(others))
 	case count(others, hasValid, hasInvalid) > 0:
 		return f.quorumLost("3.11", others)
 	}
 	return Decision{Action: GiveUp, Rule: "3.12", Reason: agentapi.DBValidationFailed,
-		Message: "no client ever wrote to the data, and too few members have any: " + f.evidence(others)}
+		Message: f.unwritten() + ", and too few others have any: " + f.evidence(others)}
 }
 
 // strangers are the others that say to have data of another cluster, with their verb; empty: nobody does.

@@ -175,7 +175,7 @@ func (a *attempt) bootstrap(f Facts, d Decision, saw map[string]string) (*outcom
 	return &outcome{decision: d, reason: d.Reason,
 		start: memberconf.Start{State: memberconf.StateNew, Initial: f.Wanted, Token: tokenOf(a.template.Token(), saw)},
 		// As far as it matters: something is there, and no client wrote to it.
-		data: datadir.Inspection{State: datadir.Blank, ClusterID: unknownID}}, nil
+		data: datadir.Inspection{State: datadir.Blank, ClusterID: unknownID}, unread: true}, nil
 }
 
 // unknownID is the id of data that etcd is about to make.
@@ -246,7 +246,7 @@ func (a *attempt) join(ctx context.Context, f Facts, d Decision) (*outcome, erro
 	})
 	return &outcome{decision: d, reason: agentapi.JoinedAsLearner,
 		start: memberconf.Start{State: memberconf.StateExisting, Initial: initial(listed, id, f.Self)},
-		data:  datadir.Inspection{State: datadir.Blank, ClusterID: listed.ClusterID, MemberID: id}}, nil
+		data:  datadir.Inspection{State: datadir.Blank, ClusterID: listed.ClusterID, MemberID: id}, unread: true}, nil
 }
 
 // later makes answers of the cluster that pass by themselves reasons to wait.
