@@ -113,6 +113,29 @@ func TestAScaleOutThatNobodyAskedForHoldsUpNoDrain(t *testing.T) {
 	}
 }
 
+// Volumes of members that left would be taken for members.
+func TestMembersOfWhichPodsAloneAreLeftAreAskedHowManyTheyAre(t *testing.T) {
+	noSet := func(o *Observed) { delete(o.Live, Key{"StatefulSet", "main"}); o.StatefulSet = nil }
+	noConfig := func(o *Observed) { delete(o.Live, Key{"ConfigMap", "main-config"}); o.ConfigMap = nil }
+	for phrase, c := range map[string]struct {
+		change []func(*Observed)
+		want   bool
+	}{
+		"nothing is gone":           {nil, false},
+		"the StatefulSet":           {[]func(*Observed){noSet}, false}, // the configuration tells
+		"the configuration as well": {[]func(*Observed){noSet, noConfig}, true},
+		"and none of the pods is ready": {[]func(*Observed){noSet, noConfig, func(o *Observed) {
+			for _, p := range o.Pods {
+				p.Status.Conditions = nil
+			}
+		}}, false},
+	} {
+		if o := running(t, 3, c.change...); sizeOf(o).asks() != c.want {
+			t.Errorf("%s: they are asked: %t", phrase, !c.want)
+		}
+	}
+}
+
 // What the pods were made of is known by their StatefulSet and ConfigMap alone. Without one of them the cluster would
 // stay down, and with only one of them of another specification its pods might not start.
 func TestWithoutBeingAskedWhatIsGoneIsMadeAnewAndTheSizeStays(t *testing.T) {

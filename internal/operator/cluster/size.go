@@ -54,7 +54,12 @@ func (s size) settled() bool {
 
 // asks: what is done next depends on what the sidecars know.
 func (s size) asks() bool {
-	return s.o.replicas() > 0 && !s.settled() && (s.want > 0 || s.o.Etcd.BackupsEnabled()) && !s.untouched()
+	return (s.o.replicas() > 0 || s.unlisted()) && !s.settled() && (s.want > 0 || s.o.Etcd.BackupsEnabled()) && !s.untouched()
+}
+
+// unlisted: pods are left of a StatefulSet that was deleted, and the configuration with their number as well. They alone know it.
+func (s size) unlisted() bool {
+	return s.o.StatefulSet == nil && s.live.Members == 0 && slices.ContainsFunc(s.o.Pods, podReady)
 }
 
 // certifies: members are about to reach each other, or new ones, with certificates that nobody has

@@ -88,11 +88,30 @@ func (f ScaleFacts) wake() ScaleStep {
 	if n == 0 {
 		return ScaleStep{Members: f.Want, Replicas: f.Want, PeerTLS: f.WantPeerTLS, Reason: fmt.Sprintf("%s begin: no volume has data", members(f.Want))}
 	}
-	s := ScaleStep{Members: n, Replicas: n, PeerTLS: f.PeerTLS, Reason: fmt.Sprintf("as many members are woken as fell asleep: %d", n)}
-	if n == 1 || f.Listed == 0 {
+	why := "as many members are woken as fell asleep"
+	switch {
+	case f.Listed > 0:
+	case f.MembersKnown:
+		why = "the members that there are get their StatefulSet back"
+	default:
+		why = "as many members come back as there are volumes of, which alone are left to tell how many there were"
+	}
+	s := ScaleStep{Members: n, Replicas: n, PeerTLS: f.PeerTLS, Reason: fmt.Sprintf("%s: %d", why, n)}
+	switch {
+	case f.Listed == 0:
+		s.PeerTLS = f.unlistedTLS()
+	case n == 1:
 		s.PeerTLS = f.WantPeerTLS
 	}
 	return s
+}
+
+// unlistedTLS is the scheme of members of which no configuration tells it.
+func (f ScaleFacts) unlistedTLS() bool {
+	if f.MembersKnown {
+		return slices.ContainsFunc(f.Members, func(m Member) bool { return m.PeerTLS })
+	}
+	return f.WantPeerTLS
 }
 
 func (f ScaleFacts) unborn() ScaleStep {
@@ -107,10 +126,7 @@ func (f ScaleFacts) unborn() ScaleStep {
 // relist writes a configuration that was lost.
 func (f ScaleFacts) relist() ScaleStep {
 	s := f.keep("the configuration is gone: it lists everybody who has a pod or is a member")
-	s.Members, s.PeerTLS = max(f.Replicas, f.top()), f.WantPeerTLS
-	if f.MembersKnown {
-		s.PeerTLS = slices.ContainsFunc(f.Members, func(m Member) bool { return m.PeerTLS })
-	}
+	s.Members, s.PeerTLS = max(f.Replicas, f.top()), f.unlistedTLS()
 	return s
 }
 

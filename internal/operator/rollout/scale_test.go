@@ -55,11 +55,15 @@ func TestHowTheNumberOfMembersChanges(t *testing.T) {
 		want      values
 		wantWaits string // a part of it; empty: it waits for nothing
 	}{
-		"as wanted":                        {settled(3), values{Members: 3, Replicas: 3, Settled: true}, ""},
-		"as wanted, with TLS":              {settled(3, wantTLS, listedTLS, mounted, each(tls, 0, 1, 2)), values{3, 3, true, true, true}, ""},
-		"a new cluster":                    {ScaleFacts{Want: 3, WantPeerTLS: true}, values{3, 3, true, true, false}, ""},
-		"a new cluster, asleep from birth": {ScaleFacts{}, values{Settled: true}, ""},
-		"a new cluster changes its size before its first pod": {ScaleFacts{Want: 1, Listed: 3}, values{Members: 1, Replicas: 1}, ""},
+		"as wanted":           {settled(3), values{Members: 3, Replicas: 3, Settled: true}, ""},
+		"as wanted, with TLS": {settled(3, wantTLS, listedTLS, mounted, each(tls, 0, 1, 2)), values{3, 3, true, true, true}, ""},
+		"StatefulSet and configuration were deleted around them": {settled(3, listed(0), replicas(0), volumes(5)), values{Members: 3, Replicas: 3}, ""},
+		"the same, they use TLS":                                 {settled(3, listed(0), replicas(0), volumes(3), each(tls, 0, 1, 2)), values{3, 3, true, true, false}, ""},
+		"the same, one joins":                                    {settled(4, listed(0), replicas(0), volumes(5)), values{Members: 5, Replicas: 5}, ""},
+		"the same, and nobody answers":                           {settled(3, listed(0), replicas(0), volumes(5), unknown), values{Members: 5, Replicas: 5}, ""},
+		"a new cluster":                                          {ScaleFacts{Want: 3, WantPeerTLS: true}, values{3, 3, true, true, false}, ""},
+		"a new cluster, asleep from birth":                       {ScaleFacts{}, values{Settled: true}, ""},
+		"a new cluster changes its size before its first pod":    {ScaleFacts{Want: 1, Listed: 3}, values{Members: 1, Replicas: 1}, ""},
 
 		"1 to 3: the members are listed first":        {settled(1, want(3)), values{Members: 3, Replicas: 1}, ""},
 		"1 to 3: then come the pods":                  {settled(1, want(3), listed(3)), values{Members: 3, Replicas: 3}, ""},

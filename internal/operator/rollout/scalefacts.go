@@ -93,13 +93,15 @@ func (f ScaleFacts) top() (top int32) {
 	return top
 }
 
-// slept is how many members the cluster had when its last pod went, 0 if it never had any.
+// slept is how many members the cluster has, or had when its last pod went, 0 if it never had any.
 func (f ScaleFacts) slept() int32 {
 	switch {
 	case f.Unborn || f.Volumes == 0:
 		return 0 // nobody has data
 	case f.Listed > 0:
 		return f.Listed
+	case f.MembersKnown:
+		return f.top() | 1 // their pods are there, but not the StatefulSet
 	}
 	// Volumes of members that left may be among them. Too many members are no harm: those whose
 	// data were left behind join anew. Too few would never be a majority. The number is odd.
