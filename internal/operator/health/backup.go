@@ -112,7 +112,11 @@ func (v view) backup() finding {
 		if reason == "" {
 			reason = druidv1alpha1.ReasonBackupFailed
 		}
-		what, remedy := fmt.Sprintf("%s cannot use the store since %s: %s", m.Name, at(f.Since.Time), f.Message), v.storeRemedy(reason)
+		said, remedy := f.Message, v.storeRemedy(reason)
+		if end := strings.LastIndex(said, "; "); end > 0 && reason == druidv1alpha1.ReasonStoreOwnedByAnother {
+			said = said[:end] // what follows is what to do where there is no operator
+		}
+		what := fmt.Sprintf("%s cannot use the store since %s: %s", m.Name, at(f.Since.Time), said)
 		if remedy != "" {
 			what = cut(what, remedyWithin-len(remedy))
 		}

@@ -116,7 +116,7 @@ func TestBackupReady(t *testing.T) {
 		"the bucket is gone since a moment": {cluster(3, failing(0, "StoreContainerMissing", "404"), store(func(s *druidv1alpha1.StoreSpec) { s.Container = ptr("backups") })),
 			isFalse, "StoreContainerMissing", "404; make the bucket backups, or correct spec.backup.store.container"},
 		"no bucket is named": {cluster(3, failing(0, "StoreContainerMissing", "404")), isFalse, "StoreContainerMissing", "name a bucket in spec.backup.store.container"},
-		"another Etcd came":  {cluster(3, failing(0, "StoreOwnedByAnother", "it belongs to b")), isFalse, "StoreOwnedByAnother", "it belongs to b; change spec.backup.store.prefix, or, if the other owner is gone for good, annotate the Etcd with druid.gardener.cloud/take-over-backups=true"},
+		"another Etcd came":  {cluster(3, failing(0, "StoreOwnedByAnother", "it belongs to b; choose another --store-prefix, or if the other one is gone for good, start once with --take-over")), isFalse, "StoreOwnedByAnother", "it belongs to b; change spec.backup.store.prefix, or, if the other owner is gone for good, annotate the Etcd with druid.gardener.cloud/take-over-backups=true"},
 		"a member that never uploaded is refused": {cluster(1, noSnapshots, unheard(0), reports(0, func(m *druidv1alpha1.MemberReport) {
 			m.Snapshots = &druidv1alpha1.MemberSnapshots{Failure: &druidv1alpha1.SnapshotFailure{Since: ago(0), Reason: "StoreContainerMissing", Message: "404"}}
 		})), isFalse, "StoreContainerMissing", "main-0 cannot use the store"},

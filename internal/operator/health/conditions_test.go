@@ -76,7 +76,7 @@ func TestAllMembersReadyNamesTheOthersAndWhatIsKnownOfThem(t *testing.T) {
 		"one is unknown":  {cluster(3, renewed(1, 2*time.Minute)), isFalse, "NotAllMembersReady", "members that are ready: 2 of 3; main-1: it reported last at 2025-06-01T02:58:00Z"},
 		"one never spoke": {cluster(3, unheard(0)), isFalse, "NotAllMembersReady", "main-0: it never reported"},
 		"one waits": {cluster(3, unheard(0), reports(0, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonWaitingForCluster, "")), reports(0, func(m *druidv1alpha1.MemberReport) { m.Waiting = "the others do not answer" })),
-			isFalse, "MemberWaiting", "main-0: it never reported, New, it says: the others do not answer"},
+			isFalse, "MemberWaiting", "main-0: its etcd never worked, New, it says: the others do not answer"},
 		"one cannot be scheduled": {cluster(3, unheard(2), func(o *Observation) {
 			o.Pods[2].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node"}}
 		}), isFalse, "PodUnschedulable", "main-2: it never reported, its pod cannot be scheduled (no node)"},
@@ -196,7 +196,7 @@ func TestBootstrappedWithAnExistingClusterStaysTrue(t *testing.T) {
 		"all have joined": {cluster(3, asked), isTrue, "BootstrapCompleted", "remove old-0, old-1 from the cluster one after the other"},
 		"one has not":     {cluster(3, asked, unheard(0)), isFalse, "BootstrapInProgress", "vote: 2 of 3, one after the other; main-0"},
 		"one catches up, and its Lease is renewed": {cluster(3, asked, reports(1, state(druidv1alpha1.MemberStarting, druidv1alpha1.MemberLearner, druidv1alpha1.MemberReasonJoinedAsLearner, ""))), isFalse, "BootstrapInProgress", "main-1"},
-		"one waits for the cluster":                {cluster(3, asked, unheard(2), reports(2, func(m *druidv1alpha1.MemberReport) { m.Waiting = "it does not answer" })), isFalse, "BootstrapInProgress", "main-2: it never reported, it says: it does not answer"},
+		"one waits for the cluster":                {cluster(3, asked, unheard(2), reports(2, func(m *druidv1alpha1.MemberReport) { m.Waiting = "it does not answer" })), isFalse, "BootstrapInProgress", "main-2: its etcd never worked, it says: it does not answer"},
 		"one says nothing of itself":               {cluster(3, asked, func(o *Observation) { o.Members = o.Members[1:] }), isFalse, "BootstrapInProgress", "main-0"},
 		"all had, one is gone":                     {cluster(3, asked, gone(0), before), isTrue, "BootstrapCompleted", "2025-06-01T02:00:00Z; next:"},
 		"all had, and it is not named":             {cluster(3, gone(0), before), isTrue, "BootstrapCompleted", "left in it are removed by the sidecars"},

@@ -135,15 +135,23 @@ func (o Observation) why(ordinals []int) string {
 				reports = append(reports, o.report(j))
 			}
 		}
-		out.add(o.Etcd.MemberName(i), heard(reports)+o.evidence(i))
+		out.add(o.Etcd.MemberName(i), heard(reports, o.speaks(i))+o.evidence(i))
 	}
 	return out.String()
 }
 
+// speaks: the sidecar of a member says something, though its etcd may never have worked.
+func (o Observation) speaks(ordinal int) bool {
+	m := o.member(ordinal)
+	return m != nil && m.Status.Waiting != ""
+}
+
 // heard says when members were heard of: all of them, or none.
-func heard(reports []time.Time) string {
+func heard(reports []time.Time, speaks bool) string {
 	first, last := slices.MinFunc(reports, time.Time.Compare), slices.MaxFunc(reports, time.Time.Compare)
 	switch {
+	case last.IsZero() && speaks:
+		return "its etcd never worked"
 	case last.IsZero():
 		return "it never reported"
 	case at(first) == at(last):

@@ -35,7 +35,7 @@ func (v view) ready() finding {
 	size := v.size()
 	switch {
 	case len(v.members) == 0:
-		return unclear(druidv1alpha1.ReasonNoMembersYet, "no member has reported yet; %s", v.why(no))
+		return unclear(druidv1alpha1.ReasonNoMembersYet, "no member works yet; %s", v.why(no))
 	case len(yes) < quorum(size):
 		return fails(druidv1alpha1.ReasonQuorumLost, "members that work: %d of %d, %d are needed; %s", len(yes), size, quorum(size), v.why(no))
 	case len(no) > 0:
