@@ -251,6 +251,9 @@ func (c *Cluster) remove() error {
 	if c.control != nil {
 		c.control.close()
 	}
+	if c.network != nil {
+		errs = append(errs, c.network.release())
+	}
 	return errors.Join(append(errs, c.state.remove())...)
 }
 

@@ -104,6 +104,19 @@ func (n *network) claim(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("no network between 10.%d.0.0/16 and 10.%d.0.0/16 is free", firstNetwork, lastNetwork), last)
 }
 
+// release gives the id up. The device goes with the room of its peer, but the kernel keeps that for minutes while connections end that
+// nobody answers any more.
+func (n *network) release() error {
+	if _, err := net.InterfaceByName(n.link); err != nil {
+		return nil // it went, or was never made
+	}
+	err := (*room)(nil).ip(context.Background(), "link del "+n.link)
+	if err != nil && strings.Contains(err.Error(), "Cannot find device") {
+		return nil
+	}
+	return err
+}
+
 // networksTaken are the ids of which this machine has an address.
 func networksTaken() (map[int]bool, error) {
 	addrs, err := net.InterfaceAddrs()
