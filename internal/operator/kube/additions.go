@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bytes"
 	"cmp"
 	"reflect"
 	"slices"
@@ -76,7 +75,7 @@ func kindOf(o client.Object) string {
 // fieldsOf are the fields of an entry, none if they cannot be read.
 func fieldsOf(m metav1.ManagedFieldsEntry) *fieldpath.Set {
 	set := fieldpath.NewSet()
-	if m.FieldsV1 == nil || set.FromJSON(bytes.NewReader(m.FieldsV1.Raw)) != nil {
+	if m.FieldsV1 == nil || set.FromJSON(m.FieldsV1.GetRawReader()) != nil {
 		return fieldpath.NewSet()
 	}
 	return set
