@@ -39,6 +39,9 @@ type Observed struct {
 	// TokenTaken: a Secret of that name is somebody else's. TokenGoing: it is that of a former Etcd of this name, with
 	// which it goes.
 	TokenTaken, TokenGoing bool
+	// ClaimsOf is another Etcd whose volume claims have the names that those of this one would have: template, name and ordinal with
+	// dashes between them, which each may have in itself. Empty: there is none.
+	ClaimsOf string
 	// TokenFault: it is ours, and what somebody wrote into it is no token; why.
 	TokenFault string
 	// MissingSecrets are those that the specification names and that are not there, LackingSecrets those
@@ -175,7 +178,30 @@ func (o *Observed) readParts(s stores) error {
 			o.Claims = append(o.Claims, c)
 		}
 	}
-	return errors.Join(membersErr, podsErr, claimsErr)
+	var err error
+	o.ClaimsOf, err = claimsOf(s, e)
+	return errors.Join(membersErr, podsErr, claimsErr, err)
+}
+
+// claimsOf is the other Etcd whose volume claims have the names that those of this one would have; empty: there is none.
+func claimsOf(s stores, e *druidv1alpha1.Etcd) (string, error) {
+	name := e.VolumeClaimName(0)
+	c, there, err := named[*corev1.PersistentVolumeClaim](s, e.Namespace, name)
+	if err != nil || !there {
+		return "", err
+	}
+	owner := c.Labels[druidv1alpha1.LabelPartOf]
+	if owner == druidv1alpha1.LabelValue(e.Name) {
+		return "", nil
+	}
+	// A label that somebody changed names nobody, or somebody with other claims.
+	all, err := inNamespace[*druidv1alpha1.Etcd](s, e.Namespace)
+	for _, other := range all {
+		if other.UID != e.UID && owner == druidv1alpha1.LabelValue(other.Name) && other.VolumeClaimName(0) == name {
+			return other.Name, nil
+		}
+	}
+	return "", err
 }
 
 // listen has the Leases be those that were heard.

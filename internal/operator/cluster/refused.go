@@ -26,6 +26,10 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 	if o.TokenTaken {
 		no("%s", tokenTaken(e))
 	}
+	if o.ClaimsOf != "" {
+		no("%s, the first volume claim that this Etcd would have, is that of the Etcd %s, and its members would be given the other's volumes: delete this Etcd, and create it with another spec.volumeClaimTemplate or name",
+			e.VolumeClaimName(0), o.ClaimsOf)
+	}
 	if o.TokenFault != "" {
 		no("the Secret %s does not hold in %s with what sidecars can be asked any more (%s), and members that start do not get ready with it: delete it, and another one is made, with which they do a minute later",
 			e.TokenSecretName(), desired.TokenKey, o.TokenFault)

@@ -21,7 +21,7 @@ const strayWithin = 30 * time.Second
 // whether a claim is being deleted, and with it the last copy of the data, must be known before a pod goes. Of an Etcd that is only
 // watched they stay as they are.
 func (r *Reconciler) strayClaims(ctx context.Context, o *Observed, mode Mode) error {
-	if o.foreign() {
+	if o.foreign() || o.ClaimsOf != "" {
 		return nil
 	}
 	for _, p := range o.Pods {

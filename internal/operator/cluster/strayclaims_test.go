@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,5 +79,53 @@ func TestClaimsThatAreKnownAreNotAskedFor(t *testing.T) {
 	}
 	if err := r.strayClaims(t.Context(), o, ModeApply); err != nil || live.asked != 0 {
 		t.Errorf("%d questions, %v", live.asked, err)
+	}
+}
+
+// A template, a name and an ordinal make the name of a claim, and each may have dashes in itself.
+func TestVolumeClaimsOfAnotherEtcdAreLeftToIt(t *testing.T) {
+	named := func(name, template string) *druidv1alpha1.Etcd {
+		return newEtcd(1, func(e *druidv1alpha1.Etcd) {
+			e.Name, e.UID, e.Spec.VolumeClaimTemplate = name, types.UID(name), &template
+		})
+	}
+	first, second := named("v", "a-v"), named("v-v", "a")
+	for phrase, c := range map[string]struct {
+		label string
+		other *druidv1alpha1.Etcd
+		want  string
+	}{
+		"it is the other's":                   {"v", first, "v"},
+		"it is its own":                       {"v-v", first, ""},
+		"somebody labelled it as the other's": {"v", named("v", "b"), ""},
+		"there is no other":                   {"v", named("w", "a-v"), ""},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: second.Namespace, Name: second.VolumeClaimName(0),
+				Labels: map[string]string{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: c.label}}}
+			r, cl := newReconciler(t, c.other, second, claim)
+			o, err := r.observe(second)
+			if err != nil || o.ClaimsOf != c.want {
+				t.Fatalf("the claims are those of %q (%v), want %q", o.ClaimsOf, err, c.want)
+			}
+			if c.want == "" {
+				return
+			}
+			o.NewToken, o.ClusterUID = []byte("token"), "k8s"
+			if p := mustDecide(t, o, testSettings); len(p.Objects) > 0 || !strings.Contains(p.Waits(), "a-v-v-0, the first volume claim that this Etcd would have, is that of the Etcd v") {
+				t.Errorf("%d objects are made; it waits %q", len(p.Objects), p.Waits())
+			}
+			// A pod that has it already, as both were made in the same moment.
+			o = running(t, 1)
+			o.Etcd, o.ClaimsOf, o.Claims, o.Pods[0].CreationTimestamp = second, "v", nil, ago(time.Hour)
+			o.Pods[0].Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}}}
+			if err := r.strayClaims(t.Context(), o, ModeApply); err != nil {
+				t.Fatal(err)
+			}
+			var now corev1.PersistentVolumeClaim
+			if err := cl.Get(t.Context(), client.ObjectKeyFromObject(claim), &now); err != nil || now.Labels[druidv1alpha1.LabelPartOf] != "v" {
+				t.Errorf("its labels are %v (%v)", now.Labels, err)
+			}
+		})
 	}
 }
