@@ -117,7 +117,7 @@ func TestVolumeClaimsOfAnotherEtcdAreLeftToIt(t *testing.T) {
 			}
 			// A pod that has it already, as both were made in the same moment.
 			o = running(t, 1)
-			o.Etcd, o.ClaimsOf, o.Claims, o.Pods[0].CreationTimestamp = second, "v", nil, ago(time.Hour)
+			o.Etcd, o.StatefulSet, o.ClaimsOf, o.Claims, o.Pods[0].CreationTimestamp = second, nil, "v", nil, ago(time.Hour)
 			o.Pods[0].Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}}}
 			if err := r.strayClaims(t.Context(), o, ModeApply); err != nil {
 				t.Fatal(err)
