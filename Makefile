@@ -90,7 +90,7 @@ journey-servers:
 # What takes longest takes turns: TURNS=3 lets every third of it go, and the commit says which. Of one turn all goes but what
 # is for make soak alone. test/cmd/turns/long.txt lists it.
 TURNS ?= 1
-SKIP   = $$($(GO) run ./cmd/turns -turns '$(TURNS)' -commit "$$(git rev-parse HEAD 2>/dev/null)")
+SKIP   = $$($(GO) run ./cmd/turns -turns '$(TURNS)' -commit "$$(git rev-parse --verify HEAD 2>/dev/null || echo 0000000)")
 
 # Programs that were built already, for the tests that start them. Without it they are built anew.
 test soak: export DRUID_TEST_BIN := $(abspath bin)

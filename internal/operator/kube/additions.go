@@ -38,10 +38,9 @@ var wholly = map[string][][]string{
 // fields those of the operator.
 func Writers(o client.Object) []metav1.ManagedFieldsEntry {
 	kept := make([]metav1.ManagedFieldsEntry, 0, 1)
-	all := o.GetManagedFields()
-	for _, m := range all {
+	for _, m := range o.GetManagedFields() {
 		switch {
-		case intrudes(m, all, wholly[kindOf(o)]):
+		case intrudes(m, wholly[kindOf(o)]):
 			kept = append(kept, m)
 		case m.Manager == FieldManager && m.Subresource == "":
 			m.FieldsV1 = nil // what it wrote is read anew when it counts
@@ -51,13 +50,10 @@ func Writers(o client.Object) []metav1.ManagedFieldsEntry {
 	return kept
 }
 
-// intrudes tells whether an entry among all those of an object is about somebody who wrote something of these parts, of which nothing
-// is anybody else's.
-func intrudes(m metav1.ManagedFieldsEntry, all []metav1.ManagedFieldsEntry, parts [][]string) (does bool) {
-	// What the operator itself wrote otherwise than by applying it, it wrote before it applied anything, see claim. Later
-	// it is somebody who says to be the operator.
-	own := m.Manager == FieldManager && (m.Operation == metav1.ManagedFieldsOperationApply || applied(all) < 0)
-	if own || m.Subresource != "" || parts == nil {
+// intrudes tells whether an entry is about somebody else who wrote something of these parts. What is noted in the operator's name stays:
+// a webhook may write it anew as often as it is taken out.
+func intrudes(m metav1.ManagedFieldsEntry, parts [][]string) (does bool) {
+	if m.Manager == FieldManager || m.Subresource != "" || parts == nil {
 		return false
 	}
 	fieldsOf(m).Iterate(func(p fieldpath.Path) { does = does || beneath(p, parts) })
@@ -93,12 +89,12 @@ func beneath(p fieldpath.Path, parts [][]string) bool {
 	})
 }
 
-// additions are what others wrote, by the entries about who wrote what, and want does not say, the last of a list first. altered: something that is written as a whole, such as
-// a selector, is more than want says.
+// additions are what others wrote, by the entries about who wrote what, and want does not say, the last of a list first. altered:
+// something that is written as a whole, such as a selector, is more than want says.
 func additions(want, have map[string]any, writers []metav1.ManagedFieldsEntry) (all []addition, altered bool) {
 	kind, _, _ := unstructured.NestedString(want, "kind")
 	for _, m := range writers {
-		if !intrudes(m, writers, wholly[kind]) {
+		if !intrudes(m, wholly[kind]) {
 			continue
 		}
 		fieldsOf(m).Leaves().Iterate(func(p fieldpath.Path) {
