@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -224,6 +226,60 @@ func TestOtherFieldManagersKeepTheirFieldsAndLoseOurs(t *testing.T) {
 			}
 			return nil
 		})
+	})
+	t.Run("what a policy of the cluster adds to every object stays", func(t *testing.T) {
+		policies := s.Client.AdmissionregistrationV1()
+		expression := `Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{priorityClassName: "system-node-critical"}}}}`
+		policy := &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "critical"}, Spec: admissionv1.MutatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"statefulsets"}},
+			}}}},
+			Mutations:          []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeApplyConfiguration, ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: expression}}},
+			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+		}}
+		_, err := policies.MutatingAdmissionPolicies().Create(t.Context(), policy, metav1.CreateOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			t.Skip("this Kubernetes has no MutatingAdmissionPolicies yet; the newest one, which make test runs, has")
+		case err != nil:
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = policies.MutatingAdmissionPolicies().Delete(context.Background(), "critical", metav1.DeleteOptions{})
+		})
+		binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "critical"}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "critical"}}
+		if _, err := policies.MutatingAdmissionPolicyBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = policies.MutatingAdmissionPolicyBindings().Delete(context.Background(), "critical", metav1.DeleteOptions{})
+		})
+		written := func(ctx context.Context) error {
+			// Whoever writes has the policy add it: here it is somebody else, until the operator takes out what he wrote himself.
+			_, err := s.Client.AppsV1().StatefulSets("shop").Patch(ctx, "main", types.MergePatchType, []byte(`{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`), metav1.PatchOptions{FieldManager: "deployer"})
+			if err != nil {
+				return err
+			}
+			made, err := s.Client.AppsV1().StatefulSets("shop").Get(ctx, "main", metav1.GetOptions{})
+			if err == nil && made.Spec.Template.Spec.PriorityClassName == "" {
+				err = errors.New("the policy is not in force yet")
+			}
+			return err
+		}
+		p.await(t, written)
+		p.await(t, func(ctx context.Context) error {
+			made, err := s.Client.AppsV1().StatefulSets("shop").Get(ctx, "main", metav1.GetOptions{})
+			if err == nil && len(made.Spec.Template.Spec.NodeSelector) > 0 {
+				err = errors.New("the nodes are still chosen")
+			}
+			return err
+		})
+		s.quiet(t, "shop", p)
+		made, err := s.Client.AppsV1().StatefulSets("shop").Get(t.Context(), "main", metav1.GetOptions{})
+		if err != nil || made.Spec.Template.Spec.PriorityClassName != "system-node-critical" {
+			t.Errorf("what the policy adds is %q (%v)", made.Spec.Template.Spec.PriorityClassName, err)
+		}
 	})
 }
 

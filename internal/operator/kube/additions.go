@@ -22,8 +22,8 @@ type addition struct {
 }
 
 // wholly are, by kind, the parts of which nothing is anybody else's: what the pods of a StatefulSet are and when their volumes go, what they
-// are configured by, by what they are reached, and what protects them. Labels and annotations may be anybody's. What webhooks
-// change of what the operator writes counts as written by it, and stays.
+// are configured by, by what they are reached, and what protects them. Labels and annotations may be anybody's. What webhooks and
+// policies of the cluster change is noted as nobody's, and stays.
 var wholly = map[string][][]string{
 	"StatefulSet": {
 		{"spec", "template", "spec"}, {"spec", "persistentVolumeClaimRetentionPolicy"}, {"spec", "updateStrategy"}, {"spec", "minReadySeconds"},
