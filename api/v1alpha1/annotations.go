@@ -40,8 +40,8 @@ const (
 
 // Annotations of other objects.
 const (
-	// AnnotationCreateAsLearner: of an EtcdMember, the member joins a cluster that runs. Its sidecar
-	// removes it when the member votes.
+	// AnnotationCreateAsLearner: of an EtcdMember, the member joins a cluster that runs, as the operator and people
+	// are told by it. Its sidecar removes it when the member votes, and decides by what it finds, not by this.
 	AnnotationCreateAsLearner = "druid.gardener.cloud/create-as-learner"
 	// AnnotationVolumeActions: of an EtcdMember, what the operator did about the member's volume or is
 	// about to do, so that it is done once. Without it, it may be done again.

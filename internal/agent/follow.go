@@ -122,7 +122,7 @@ func (f *follower) members(ctx context.Context, s member.Status) (listed []agent
 		return nil // it answered a moment ago, and is asked again in a moment
 	}
 	for _, p := range all.Peers {
-		listed = append(listed, agentapi.Listed{ID: hexID(p.ID), Name: p.Name, PeerURLs: p.PeerURLs, Learner: p.Learner})
+		listed = append(listed, agentapi.Listed{ID: hexID(p.ID), Name: p.Name, PeerURLs: p.PeerURLs, ClientURLs: p.ClientURLs, Learner: p.Learner})
 	}
 	return listed
 }

@@ -123,7 +123,9 @@ type Listed struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name,omitempty"` // empty: it was added and never started
 	PeerURLs []string `json:"peerURLs"`
-	Learner  bool     `json:"learner,omitempty"`
+	// ClientURLs are those with which it was started, which may not be those of the configuration any more.
+	ClientURLs []string `json:"clientURLs,omitempty"`
+	Learner    bool     `json:"learner,omitempty"`
 }
 
 // DataState is what a data directory is good for.

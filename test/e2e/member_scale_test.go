@@ -78,6 +78,25 @@ func TestClustersOfEverySizeComeFromNothing(t *testing.T) {
 	}
 }
 
+// TestNewMembersJoinThoughTheClientURLsChanged wants other client URLs before new members have joined: the etcd that is there serves at the
+// former ones until its pod is replaced, which waits for them.
+func TestNewMembersJoinThoughTheClientURLsChanged(t *testing.T) {
+	t.Parallel()
+	c := enlist(t, members.Options{Members: 1}, "")
+	c.start()
+	c.work(500).wait()
+	c.must(c.Want(t.Context(), 3))
+	c.must(c.Secure(members.TLS{Client: true}))
+	for _, m := range c.Members()[1:] {
+		m.Start()
+		c.reports(m, agentapi.PromotedAsVotingMember)
+	}
+	c.must(c.Member(0).Stop())
+	c.Member(0).Start()
+	c.ready()
+	c.proves()
+}
+
 // TestALearnerGetsItsVoteThoughNobodyWrites has members join anew while no client writes anything, with
 // logs so short that they get the data as a whole. What a learner needs is then all in the data.
 func TestALearnerGetsItsVoteThoughNobodyWrites(t *testing.T) {

@@ -84,7 +84,7 @@ func (a *attempt) gather(ctx context.Context) (Facts, error) {
 		return Facts{}, notYet{err}
 	}
 	a.template, a.digest = t, t.Bootstrap()
-	f := Facts{Self: a.o.Name, Wanted: t.Wanted(), Digest: a.digest, Learner: a.o.Learner(), OthersLeave: a.o.OthersLeave(), Outside: a.o.Outside()}
+	f := Facts{Self: a.o.Name, Wanted: t.Wanted(), Digest: a.digest, OthersLeave: a.o.OthersLeave(), Outside: a.o.Outside()}
 	if f.Volume, err = a.o.Directory.Volume(); err != nil {
 		return Facts{}, err
 	}

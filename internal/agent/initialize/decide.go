@@ -176,10 +176,6 @@ const brokenRemedy = "look at them with etcdbrctl list, restore what is left wit
 
 // decideSoleWithout is rule 6.
 func decideSoleWithout(f Facts) Decision {
-	if f.Learner {
-		return Decision{Action: Wait, Rule: "6.0", Reason: agentapi.WaitingForCluster,
-			Message: "the member is to join a cluster, but no other member is wanted; add the members of that cluster to initial-cluster"}
-	}
 	invalid := f.Data.State == datadir.Invalid
 	switch f.Backup.State {
 	case BackupUnasked:

@@ -81,6 +81,8 @@ func ofCluster(id uint64) func(*agentapi.Member) {
 }
 
 func otherConfig(m *agentapi.Member) { m.Bootstrap.Cluster = "another" }
+func serving(m *agentapi.Member)     { m.Etcd = &agentapi.Etcd{Leader: "b", Revision: 9} }
+
 func examining(m *agentapi.Member) {
 	m.Initialization = agentapi.InitProgress
 }
@@ -152,7 +154,6 @@ func offered(text string) func(*Facts) {
 	return journal(Journal{Cluster: testDigest, Nonce: text})
 }
 
-func learner(f *Facts) { f.Learner = true }
 func leaving(f *Facts) { f.OthersLeave = true }
 func settled(f *Facts) { f.Settled = true }
 
@@ -335,7 +336,7 @@ var rules = map[string]map[string]struct {
 	"4.2": {"the cluster waits for it": {facts(3, offered("n0"), other(1, agentapi.DataBlank, saw("n0", "n1", "n2")), other(2, agentapi.DataValid, saw("n0", "n1", "n2")), cluster(testCluster, 1, peer(0, unstarted), peer(1), peer(2))), BootstrapLate, agentapi.NewClusterCreated}},
 	"4.3": {
 		"a cluster answers":                      {facts(3, cluster(testCluster, 1, peer(1), peer(2))), JoinAsLearner, agentapi.WaitingToJoinAsLearner},
-		"a cluster of one answers":               {facts(3, backup9, learner, cluster(testCluster, 1, peer(1))), JoinAsLearner, agentapi.WaitingToJoinAsLearner},
+		"a cluster of one answers":               {facts(3, backup9, cluster(testCluster, 1, peer(1))), JoinAsLearner, agentapi.WaitingToJoinAsLearner},
 		"a cluster answers, the bucket does not": {facts(3, down, cluster(testCluster, 1, peer(1), peer(2))), JoinAsLearner, agentapi.WaitingToJoinAsLearner},
 		"it had another nonce when they began":   {facts(3, offered("new"), other(1, agentapi.DataBlank, saw("n0", "n1", "n2")), other(2, agentapi.DataBlank, saw("n0", "n1", "n2")), cluster(testCluster, 1, peer(0, unstarted), peer(1), peer(2))), JoinAsLearner, agentapi.WaitingToJoinAsLearner},
 		"they removed it since":                  {facts(3, offered("n0"), other(1, agentapi.DataBlank, saw("n0", "n1", "n2")), other(2, agentapi.DataBlank, saw("n0", "n1", "n2")), cluster(testCluster, 1, peer(1), peer(2))), JoinAsLearner, agentapi.WaitingToJoinAsLearner},
@@ -353,10 +354,10 @@ var rules = map[string]map[string]struct {
 	"5.3": {
 		"damaged, the others have nothing":     {facts(3, backup9, has(datadir.Invalid, 5)), QuorumLost, agentapi.QuorumLost},
 		"damaged, one other has data":          {facts(3, backup9, has(datadir.Invalid, 5), other(1, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
+		"damaged, one other serves elsewhere":  {facts(3, backup9, has(datadir.Invalid, 5), other(1, agentapi.DataValid, serving)), Wait, agentapi.WaitingForCluster},
 		"damaged, one other is about to start": {facts(3, backup9, has(datadir.Invalid, 5), other(1, agentapi.DataValid, examining)), Wait, agentapi.WaitingForCluster},
 	},
 	"5.4": {"a promise of the volume before it was emptied": {facts(3, noBackup, journal(Journal{Cluster: testDigest, Saw: sawMap("n0", "n1", "n2")})), Withdraw, ""}},
-	"5.5": {"made to join": {facts(3, noBackup, learner), Wait, agentapi.WaitingForCluster}},
 	"5.6": {
 		"one does not answer":                        {facts(3, noBackup, away(2)), Wait, agentapi.WaitingForCluster},
 		"one does not answer, but there is a backup": {facts(3, backup9, away(2)), Wait, agentapi.WaitingForCluster},
@@ -376,6 +377,7 @@ var rules = map[string]map[string]struct {
 		"one of three runs alone":        {facts(3, backup9, other(1, agentapi.DataUnknown), leaderless(1, 7)), QuorumLost, agentapi.QuorumLost},
 		"one of three has damaged data":  {facts(3, backup9, other(1, agentapi.DataInvalid)), QuorumLost, agentapi.QuorumLost},
 		"two of five have data":          {facts(5, noBackup, other(1, agentapi.DataValid), other(3, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
+		"one of three serves elsewhere":  {facts(3, backup9, other(1, agentapi.DataValid, serving)), Wait, agentapi.WaitingForCluster},
 		"one of three examines its data": {facts(3, backup9, other(1, agentapi.DataValid, examining)), Wait, agentapi.WaitingForCluster},
 	},
 	"5.20": {"the bucket was not asked": {facts(3, unasked), AskBackup, ""}},
@@ -413,7 +415,6 @@ var rules = map[string]map[string]struct {
 		"damaged, and others leave":                 {facts(1, backup9, has(datadir.Invalid, 5), leaving), Wait, agentapi.WaitingForCluster},
 		"no data, no backup, and others may not go": {facts(1, noBackup, leaving), Wait, agentapi.WaitingForCluster},
 	},
-	"6.0": {"the only one, made to join": {facts(1, backup9, learner), Wait, agentapi.WaitingForCluster}},
 	"6.1": {"the bucket was not asked": {facts(1, unasked), AskBackup, ""}},
 	"6.2": {
 		"the bucket does not answer":          {facts(1, down), Wait, agentapi.WaitingForStore},

@@ -30,8 +30,6 @@ type Facts struct {
 	View    neighbours.View
 	Backup  Backup
 	Journal Journal
-	// Learner: the operator made this member for a cluster that exists. It never begins one.
-	Learner bool
 	// OthersLeave: members that are not wanted any more are of the cluster, and nobody asks them.
 	OthersLeave bool
 	// Outside is the cluster that the wanted members join; nil: they have one of their own.
@@ -108,6 +106,7 @@ type neighbour struct {
 	boot      agentapi.Bootstrap
 	cluster   string // of its data; empty: not known
 	starting  bool   // its data are still examined, so its etcd does not run yet
+	serves    bool   // its sidecar says that its etcd sees a leader, or leads
 	detail    string
 }
 
@@ -135,6 +134,7 @@ func (f Facts) other(name string) neighbour {
 	}
 	n.cluster = cmp.Or(m.ClusterID, m.Data.ClusterID)
 	n.starting = m.Initialization == agentapi.InitProgress
+	n.serves = m.Etcd != nil && m.Etcd.Leader != ""
 	etcd, running := f.View.Etcd(name)
 	switch {
 	case m.Etcd != nil && m.Etcd.Revision > 1, running && etcd.Status.Revision > 1, m.Data.State == agentapi.DataValid:

@@ -41,8 +41,6 @@ type Options struct {
 	Backup func(ctx context.Context, own datadir.Inspection) (Backup, error)
 	// Restore restores it. It is not called without Backup.
 	Restore func(ctx context.Context, o RestoreOrder) error
-	// Learner says whether the operator made the member for a cluster that exists; nil: never.
-	Learner func() bool
 	// OthersLeave says whether members that are not wanted any more may still run; nil: never.
 	OthersLeave func() bool
 	// Outside is the cluster that the wanted members join, as it is configured now; nil, and a nil
@@ -95,9 +93,6 @@ func New(o Options) *Machine {
 	}
 	if o.LearnerAdded == nil {
 		o.LearnerAdded = func(time.Duration, bool) {}
-	}
-	if o.Learner == nil {
-		o.Learner = func() bool { return false }
 	}
 	if o.OthersLeave == nil {
 		o.OthersLeave = func() bool { return false }

@@ -48,7 +48,7 @@ func anyFacts(r *rand.Rand) Facts {
 	if pick(6) {
 		f.Data.ClusterID = 0
 	}
-	f.Settled, f.Learner = pick(2), pick(6)
+	f.Settled = pick(2)
 	f.Journal = Journal{Cluster: digest(), Restoring: pick(6), Learner: uint64(r.IntN(3)) + 0xa0 - 1, HandedOut: pick(2)}
 	if f.Journal.Nonce = text(); f.Journal.Nonce == "" {
 		f.Journal.Saw = nonces()
@@ -120,8 +120,6 @@ func TestNothingIsBegunOrReplacedByMistake(t *testing.T) {
 				wrong("some other member may have something")
 			case len(f.View.Clusters()) > 0:
 				wrong("a cluster answers")
-			case f.Learner && f.nothing():
-				wrong("it is to join a cluster")
 			case begins && f.Backup.State != BackupNone && f.Backup.State != BackupNotConfigured:
 				wrong("there may be a backup")
 			case begins && f.Journal.Restoring:
@@ -158,7 +156,7 @@ func TestNothingIsBegunOrReplacedByMistake(t *testing.T) {
 			}
 		}
 		if d.Action == BootstrapLate {
-			if d.Saw[f.Self] != f.Journal.Nonce || f.Journal.Nonce == "" || !f.nothing() || f.Learner {
+			if d.Saw[f.Self] != f.Journal.Nonce || f.Journal.Nonce == "" || !f.nothing() {
 				wrong("it has no word of its own")
 			}
 			for _, o := range others {

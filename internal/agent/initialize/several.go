@@ -220,8 +220,6 @@ func decideEmpty(f Facts) Decision {
 		return f.withdraw("5.4")
 	}
 	switch {
-	case f.Learner:
-		return waitForCluster("5.5", "the member is to join a cluster, and none answers: %s", f.evidence(others))
 	case count(others, unreachable) > 0:
 		return waitForCluster("5.6", "no cluster answers, and neither %s; whoever does not answer may have data",
 			these(others, unreachable, "does the sidecar of %s", "do the sidecars of %s"))
@@ -305,7 +303,7 @@ func (f Facts) withdraw(rule string) Decision {
 // late says whether the others have begun a cluster in which the present nonce of this member
 // counts: every member that has anything saw the same nonces, among them this one.
 func (f Facts) late() (map[string]string, bool) {
-	if !f.nothing() || f.Journal.Nonce == "" || f.Journal.Cluster != f.Digest || f.Learner {
+	if !f.nothing() || f.Journal.Nonce == "" || f.Journal.Cluster != f.Digest {
 		return nil, false
 	}
 	var saw map[string]string
@@ -387,11 +385,14 @@ func (f Facts) wantedAmong(c neighbours.Cluster) int {
 	return n
 }
 
-// quorumLost is for a person to decide, unless an etcd is still about to start.
+// quorumLost is for a person to decide, unless an etcd is still about to start, or serves and only does not answer here.
 func (f Facts) quorumLost(rule string, others []neighbour) Decision {
 	for _, o := range others {
-		if o.condition == hasValid && o.starting {
+		switch {
+		case o.condition == hasValid && o.starting:
 			return waitForCluster(rule, "%s still examines its data, and its cluster may answer then: %s", o.name, f.evidence(others))
+		case o.serves:
+			return waitForCluster(rule, "the etcd of %s serves, but does not answer here: if client URLs or their certificates were changed, set them back until this member has joined: %s", o.name, f.evidence(others))
 		}
 	}
 	return Decision{Action: QuorumLost, Rule: rule, Reason: agentapi.QuorumLost,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -113,6 +114,7 @@ func (a *Asker) Look(ctx context.Context, wanted []memberconf.Peer, self string)
 		all.Go(func() { outside[i] = a.askEndpoint(patient, "", e) })
 	}
 	all.Wait()
+	a.askWhereTheyServe(ctx, wanted, sidecars, etcds)
 	v := View{Sidecars: map[string]Sidecar{}, Etcds: etcds, Outside: outside}
 	for i, p := range wanted {
 		if p.Name != self {
@@ -120,6 +122,46 @@ func (a *Asker) Look(ctx context.Context, wanted []memberconf.Peer, self string)
 		}
 	}
 	return v
+}
+
+// askWhereTheyServe asks the etcds that do not answer at the configured client URLs, which may have changed since they were started, at
+// those that their sidecars tell. The host stays: a sidecar tells of nobody else.
+func (a *Asker) askWhereTheyServe(ctx context.Context, wanted []memberconf.Peer, sidecars []Sidecar, etcds []Etcd) {
+	quick, cancel := context.WithTimeout(ctx, a.quick)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, p := range wanted {
+		if m := sidecars[i].Member; etcds[i].Err != nil && sidecars[i].Err == nil && m.Etcd != nil {
+			p.ClientURLs = serving(p, m)
+			if len(p.ClientURLs) > 0 {
+				all.Go(func() {
+					if e := a.askEtcd(quick, p); e.Err == nil {
+						etcds[i] = e
+					}
+				})
+			}
+		}
+	}
+	all.Wait()
+}
+
+// serving are the client URLs, other than the configured ones, with which the etcd of a member was started.
+func serving(p memberconf.Peer, m agentapi.Member) (urls []string) {
+	i := slices.IndexFunc(m.Etcd.Members, func(l agentapi.Listed) bool { return l.ID != "" && l.ID == m.ID })
+	if i < 0 {
+		return nil
+	}
+	for _, told := range m.Etcd.Members[i].ClientURLs {
+		u, err := url.Parse(told)
+		ours := func(configured string) bool {
+			c, err := url.Parse(configured)
+			return err == nil && c.Hostname() == u.Hostname()
+		}
+		if err == nil && !slices.Contains(p.ClientURLs, told) && slices.ContainsFunc(p.ClientURLs, ours) {
+			urls = append(urls, told)
+		}
+	}
+	return urls
 }
 
 func (a *Asker) askSidecar(ctx context.Context, p memberconf.Peer) Sidecar {

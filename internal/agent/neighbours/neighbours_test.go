@@ -136,6 +136,37 @@ func TestEveryWantedMemberIsAsked(t *testing.T) {
 	}
 }
 
+// The configuration may name other client URLs before the etcds are restarted with them.
+func TestAnEtcdIsAskedWhereItsSidecarSaysThatItServes(t *testing.T) {
+	host := hosttest.Own()
+	running := startEtcd(t, func(c *embed.Config) {
+		u := []url.URL{{Scheme: "http", Host: host + ":2479"}}
+		c.ListenClientUrls, c.AdvertiseClientUrls = u, u
+	})
+	for phrase, c := range map[string]struct {
+		id      string
+		told    []string
+		answers bool
+	}{
+		"at another port":           {"a", []string{running}, true},
+		"at one of two":             {"a", []string{"http://" + host + ":2480", running}, true},
+		"at another host":           {"a", []string{startEtcd(t, nil)}, false},
+		"of another member":         {"b", []string{running}, false},
+		"nowhere":                   {"a", nil, false},
+		"at what is no URL":         {"a", []string{"http://%zz"}, false},
+		"at the one that is wanted": {"a", []string{"http://" + host + ":2379"}, false},
+	} {
+		t.Run(phrase, func(t *testing.T) {
+			m := agentapi.Member{Name: "etcd-1", ID: "a", Etcd: &agentapi.Etcd{Members: []agentapi.Listed{{ID: c.id, Name: "etcd-1", ClientURLs: c.told}}}}
+			sidecar(t, host+":8080", m)
+			v := asker(t, 8080).Look(t.Context(), []memberconf.Peer{{Name: "etcd-0", ClientURLs: []string{closed()}}, {Name: "etcd-1", ClientURLs: []string{"http://" + host + ":2379"}}}, "etcd-0")
+			if e, ok := v.Etcd("etcd-1"); ok != c.answers || ok && e.Endpoint != running {
+				t.Errorf("it answers: %t at %s (%v), want %t", ok, e.Endpoint, e.Err, c.answers)
+			}
+		})
+	}
+}
+
 func TestTheEtcdsOutsideAreAskedToo(t *testing.T) {
 	running, nobody := startEtcd(t, nil), closed()
 	a := asker(t, 1)
