@@ -234,6 +234,13 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 			f.Uncertified = append(f.Uncertified, p.Name)
 		}
 	}
+	for i := range s.o.Members {
+		if n, ours := s.o.Etcd.MemberOrdinal(s.o.Members[i].Name); ours && n < 100 && s.o.Members[i].Status.ID != nil {
+			f.Lived = max(f.Lived, int32(n)+1)
+		}
+	}
+	f.Pods, f.Orphaned = len(s.o.Pods), s.o.StatefulSet == nil && len(s.o.Pods) > 0
+	f.Idle = s.idle(now)
 	listed, known := s.o.listed()
 	f.MembersKnown, f.Split = known, s.o.split()
 	for _, l := range listed {
@@ -242,6 +249,17 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 		}
 	}
 	return f
+}
+
+// idle: no pod takes part, each for longer than a restart takes.
+func (s size) idle(now time.Time) bool {
+	for i := range s.o.Pods {
+		n, _ := s.o.Etcd.PodOrdinal(s.o.Pods[i].Name)
+		if since := s.o.idleSince(n); since.IsZero() || now.Sub(since) < rollout.IdleGrace {
+			return false
+		}
+	}
+	return len(s.o.Pods) > 0
 }
 
 // split says which members are of different clusters, each of which has a leader. Nobody's list counts then.

@@ -16,6 +16,7 @@ import (
 //	woken       no pod exists: as many come back as went
 //	unborn      there is nothing to lose yet
 //	mended      the configuration was lost, or lists members that have no pod
+//	returned    pods are missing of members that did not leave, and no other takes part
 //	unknown     no member says who belongs to the cluster: nothing changes
 //	scheme      of a cluster whose members have all joined
 //	size        out or in, from whatever was reached on the way to another size
@@ -43,6 +44,8 @@ func (f ScaleFacts) decide() ScaleStep {
 		s := f.keep("every listed member gets its pod")
 		s.Replicas = f.Listed
 		return s
+	case !f.MembersKnown && f.Idle && f.Replicas < f.lived():
+		return f.comeBack()
 	case !f.MembersKnown:
 		s := f.keep("nothing is changed while the members are not known")
 		s.Waits = cmp.Or(f.Split, "a member that answers and sees a leader")
@@ -67,7 +70,13 @@ func (f ScaleFacts) keep(format string, args ...any) ScaleStep {
 func (f ScaleFacts) asleep() ScaleStep {
 	s := f.keep("no member is wanted: the volumes stay, and %s can be woken", members(max(f.Listed, f.Replicas, f.top(), f.slept())))
 	s.Members = max(f.Listed, f.Replicas, f.top(), f.slept())
+	if f.Listed == 0 {
+		s.PeerTLS = f.unlistedTLS()
+	}
 	switch {
+	case f.Replicas == 0 && f.Orphaned && f.SleepHold != "":
+		s.Replicas, s.Waits = s.Members, f.SleepHold
+		return s
 	case f.Replicas > 0 && f.SleepHold != "":
 		s.Waits = f.SleepHold
 		return s
@@ -90,6 +99,8 @@ func (f ScaleFacts) wake() ScaleStep {
 	}
 	why := "as many members are woken as fell asleep"
 	switch {
+	case f.Listed > 0 && f.lived() > f.Listed:
+		n, why = f.lived(), "as many members come back as had not left"
 	case f.Listed > 0:
 	case f.MembersKnown:
 		why = "the members that there are get their StatefulSet back"
@@ -100,7 +111,7 @@ func (f ScaleFacts) wake() ScaleStep {
 	switch {
 	case f.Listed == 0:
 		s.PeerTLS = f.unlistedTLS()
-	case n == 1:
+	case n == 1 && f.Pods == 0: // one that is there has the former certificates, or none
 		s.PeerTLS = f.WantPeerTLS
 	}
 	return s
@@ -160,6 +171,16 @@ func (f ScaleFacts) ill(n int32) string {
 		}
 	}
 	return strings.Join(out, ", ")
+}
+
+// comeBack wants the pods of members again that somebody took away before they had left: those that are there are no majority of what
+// etcd lists. They are listed first, see out.
+func (f ScaleFacts) comeBack() ScaleStep {
+	s := f.keep("no member takes part, and %s did not leave: all are wanted again", members(f.lived()-f.Replicas))
+	if s.Members = max(f.Listed, f.lived()); s.Members == f.Listed {
+		s.Replicas = f.lived()
+	}
+	return s
 }
 
 // out lists the new members. Their pods follow with the next look, see mended: a member that is

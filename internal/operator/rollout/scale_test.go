@@ -40,6 +40,12 @@ func each(change func(*Member), ordinals ...int) func(*ScaleFacts) {
 	}
 }
 
+func nobody(f *ScaleFacts)   { f.Idle = true }
+func orphaned(f *ScaleFacts) { f.Orphaned = true }
+func hold(f *ScaleFacts)     { f.SleepHold = "the full snapshot" }
+
+func lived(n int32) func(*ScaleFacts) { return func(f *ScaleFacts) { f.Lived = n } }
+
 func tls(m *Member)     { m.PeerTLS = true }
 func learner(m *Member) { m.Voter, m.Healthy = false, false }
 func sick(m *Member)    { m.Healthy = false }
@@ -88,6 +94,11 @@ func TestHowTheNumberOfMembersChanges(t *testing.T) {
 		"3 to 1: who stays is away for a moment":           {settled(3, want(1), listed(1), each(sick, 0)), values{Members: 1, Replicas: 3}, "remove main-1, main-2"},
 		"3 to 1: who stays is down":                        {settled(3, want(1), listed(1), each(down, 0)), values{Members: 3, Replicas: 3}, ""},
 		"3 to 1: who stays does not belong any more":       {settled(3, want(1), listed(1), func(f *ScaleFacts) { f.Members = f.Members[1:] }), values{Members: 3, Replicas: 3}, ""},
+		"3 to 1: somebody took their pods away":            {settled(3, want(1), listed(1), replicas(1), unknown, lived(3), nobody), values{Members: 3, Replicas: 1}, ""},
+		"3 to 1: then they are listed, and come back":      {settled(3, want(1), replicas(1), unknown, lived(3), nobody), values{Members: 3, Replicas: 3}, ""},
+		"3 to 1: the same, of which one had left":          {settled(3, want(1), replicas(1), unknown, lived(2), nobody), values{Members: 3, Replicas: 3}, ""},
+		"3 to 1: the same, and who stays only restarts":    {settled(3, want(1), listed(1), replicas(1), unknown, lived(3)), values{Members: 1, Replicas: 1}, "a member that answers"},
+		"3 to 1: the same, and all pods were taken":        {settled(3, want(1), listed(1), replicas(0), unknown, lived(3)), values{Members: 3, Replicas: 3}, ""},
 		"3 to 1: who stays has no majority":                {settled(1, replicas(3), each(sick, 0)), values{Members: 1, Replicas: 3}, "a majority: 0 of 1"},
 		"3 to 1 and back, before anybody was removed":      {settled(3, listed(1)), values{Members: 3, Replicas: 3}, ""},
 		"3 to 1 and back, after one was removed":           {settled(2, want(3), listed(1), replicas(3)), values{Members: 3, Replicas: 3}, ""},
@@ -111,17 +122,21 @@ func TestHowTheNumberOfMembersChanges(t *testing.T) {
 		"to sleep, but a snapshot comes first": {settled(3, want(0), func(f *ScaleFacts) { f.SleepHold = "the full snapshot" }), values{Members: 3, Replicas: 3}, "the full snapshot"},
 		"to sleep while it shrinks":            {settled(2, want(0), listed(1), replicas(3)), values{Members: 3}, ""},
 		"to sleep while it grows":              {settled(1, want(0), listed(3)), values{Members: 3}, ""},
-		"woken":                                {settled(3, replicas(0), unknown), values{Members: 3, Replicas: 3}, ""},
-		"woken with fewer":                     {settled(3, want(1), replicas(0), unknown), values{Members: 3, Replicas: 3}, ""},
-		"woken with more":                      {settled(1, want(3), replicas(0), unknown), values{Members: 1, Replicas: 1}, ""},
-		"woken without volumes":                {settled(3, want(1), replicas(0), unknown, volumes(0)), values{Members: 1, Replicas: 1}, ""},
-		"woken without its configuration":      {settled(3, want(1), replicas(0), unknown, listed(0)), values{Members: 3, Replicas: 3}, ""},
-		"woken without its configuration and a volume":    {settled(3, want(1), replicas(0), unknown, listed(0), volumes(2)), values{Members: 3, Replicas: 3}, ""},
-		"woken with volumes of members that left":         {settled(1, replicas(0), unknown, volumes(3)), values{Members: 1, Replicas: 1}, ""},
-		"one falls asleep, and TLS is wanted":             {settled(1, want(0), replicas(0), unknown, wantTLS), values{1, 0, true, true, false}, ""},
-		"three sleep, and TLS is wanted":                  {settled(3, want(0), replicas(0), unknown, wantTLS), values{Members: 3, Certs: true, Settled: true}, ""},
-		"three are woken, and TLS is wanted":              {settled(3, replicas(0), unknown, wantTLS), values{Members: 3, Replicas: 3, Certs: true}, ""},
-		"three are woken, and TLS is not wanted any more": {settled(3, replicas(0), unknown, listedTLS), values{Members: 3, Replicas: 3, TLS: true, Certs: true}, ""},
+		"asleep, with TLS, and its configuration is gone":       {settled(3, want(0), replicas(0), unknown, listed(0), wantTLS), values{3, 0, true, true, false}, ""},
+		"asleep, its configuration is gone, and members answer": {settled(3, want(0), listed(0), each(tls, 0, 1, 2), hold), values{3, 3, true, true, false}, "the full snapshot"},
+		"to sleep, while the StatefulSet is gone":               {settled(3, want(0), replicas(0), listed(0), orphaned, hold), values{Members: 3, Replicas: 3}, "the full snapshot"},
+		"the same, and nothing comes first":                     {settled(3, want(0), replicas(0), listed(0), orphaned), values{Members: 3}, ""},
+		"woken":                                                 {settled(3, replicas(0), unknown), values{Members: 3, Replicas: 3}, ""},
+		"woken with fewer":                                      {settled(3, want(1), replicas(0), unknown), values{Members: 3, Replicas: 3}, ""},
+		"woken with more":                                       {settled(1, want(3), replicas(0), unknown), values{Members: 1, Replicas: 1}, ""},
+		"woken without volumes":                                 {settled(3, want(1), replicas(0), unknown, volumes(0)), values{Members: 1, Replicas: 1}, ""},
+		"woken without its configuration":                       {settled(3, want(1), replicas(0), unknown, listed(0)), values{Members: 3, Replicas: 3}, ""},
+		"woken without its configuration and a volume":          {settled(3, want(1), replicas(0), unknown, listed(0), volumes(2)), values{Members: 3, Replicas: 3}, ""},
+		"woken with volumes of members that left":               {settled(1, replicas(0), unknown, volumes(3)), values{Members: 1, Replicas: 1}, ""},
+		"one falls asleep, and TLS is wanted":                   {settled(1, want(0), replicas(0), unknown, wantTLS), values{1, 0, true, true, false}, ""},
+		"three sleep, and TLS is wanted":                        {settled(3, want(0), replicas(0), unknown, wantTLS), values{Members: 3, Certs: true, Settled: true}, ""},
+		"three are woken, and TLS is wanted":                    {settled(3, replicas(0), unknown, wantTLS), values{Members: 3, Replicas: 3, Certs: true}, ""},
+		"three are woken, and TLS is not wanted any more":       {settled(3, replicas(0), unknown, listedTLS), values{Members: 3, Replicas: 3, TLS: true, Certs: true}, ""},
 
 		"never begun, and wanted smaller: the list first": {settled(3, want(1), unborn), values{Members: 1, Replicas: 3}, ""},
 		"never begun, and wanted smaller: then the pods":  {settled(3, want(1), unborn, listed(1)), values{Members: 1, Replicas: 1}, ""},

@@ -28,6 +28,13 @@ type ScaleFacts struct {
 	Replicas int32
 	// Volumes is the highest ordinal that has a volume, plus one.
 	Volumes int32
+	// Lived is the highest ordinal of whom it is written down that it was a member, and not yet that it left, plus one.
+	Lived int32
+	// Pods are how many there are. Orphaned: their StatefulSet is gone; one that wants none would end them.
+	Pods     int
+	Orphaned bool
+	// Idle: no pod takes part, each for longer than [IdleGrace].
+	Idle bool
 
 	// Members is the list of a member that answers and sees a leader; MembersKnown: there was one.
 	Members      []Member
@@ -106,6 +113,14 @@ func (f ScaleFacts) slept() int32 {
 	// Volumes of members that left may be among them. Too many members are no harm: those whose
 	// data were left behind join anew. Too few would never be a majority. The number is odd.
 	return max(f.Volumes|1, 1)
+}
+
+// lived is Lived as an odd number, or 0.
+func (f ScaleFacts) lived() int32 {
+	if f.Lived == 0 {
+		return 0
+	}
+	return f.Lived | 1
 }
 
 // votes counts the voters, and those of them that are healthy.

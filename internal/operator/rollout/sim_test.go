@@ -29,6 +29,7 @@ type world struct {
 
 	pods    map[int]*simPod
 	volumes map[int]bool // there are data
+	lived   map[int]bool // it is written down that they are members
 	voters  map[int]bool // false: a learner
 	tls     map[int]bool
 	leader  int
@@ -182,7 +183,14 @@ func (w *world) scaleFacts() ScaleFacts {
 	for i := range w.volumes {
 		f.Volumes = max(f.Volumes, int32(i)+1)
 	}
+	for i := range w.lived {
+		f.Lived = max(f.Lived, int32(i)+1)
+	}
+	f.Pods, f.Idle = len(w.pods), len(w.pods) > 0
 	for i, p := range w.pods {
+		if w.voters[i] && w.runs(i) && w.quorate() || w.now.Sub(p.since) < IdleGrace {
+			f.Idle = false
+		}
 		if !p.mounted {
 			f.Uncertified = append(f.Uncertified, fmt.Sprint(i))
 		}
@@ -214,8 +222,27 @@ func (w *world) facts(s ScaleStep) Facts {
 	return f
 }
 
+// note writes down who is a member, and who is none any more.
+func (w *world) note() {
+	if w.want == 0 && w.replicas == 0 && len(w.pods) == 0 {
+		clear(w.lived)
+	}
+	if !w.quorate() {
+		return
+	}
+	for i := range w.voters {
+		w.lived[i] = true
+	}
+	for i := range w.lived {
+		if _, member := w.voters[i]; !member && i >= max(int(w.listed), int(w.replicas)) {
+			delete(w.lived, i)
+		}
+	}
+}
+
 // operate is one reconciliation, which may be killed after any step, and carries steps out twice.
 func (w *world) operate() {
+	w.note()
 	s := Scale(w.scaleFacts())
 	w.check(s)
 	killed := func() bool { return w.r.IntN(6) == 0 }
@@ -303,7 +330,7 @@ func (w *world) remove(s Step) {
 
 // disturb lets something happen that nobody asked for, or somebody change his mind.
 func (w *world) disturb() {
-	switch w.r.IntN(12) {
+	switch w.r.IntN(14) {
 	case 0, 1: // a minority fails
 		for i, p := range w.pods {
 			if w.voters[i] && p.up && w.up()-1 < quorum(w.count()) && w.count() > 1 {
@@ -325,13 +352,18 @@ func (w *world) disturb() {
 		w.wantRev++
 		w.badRev[w.wantRev*2], w.badRev[w.wantRev*2+1] = true, true
 		w.logf("revision %d will not run", w.wantRev)
+	case 7: // somebody has fewer pods
+		if w.born && w.replicas > 0 {
+			w.replicas = w.r.Int32N(w.replicas)
+			w.logf("somebody wants %d replicas", w.replicas)
+		}
 	}
 }
 
 func TestWhateverHappensTheQuorumIsKeptAndTheEndIsReached(t *testing.T) {
 	for seed := range uint64(1000) {
 		w := &world{t: t, r: rand.New(rand.NewPCG(seed, 5)), now: testNow, want: []int32{1, 3, 5}[seed%3], wantTLS: seed%2 == 0, backup: true,
-			badRev: map[int]bool{}, pods: map[int]*simPod{}, volumes: map[int]bool{}, voters: map[int]bool{}, tls: map[int]bool{}}
+			badRev: map[int]bool{}, pods: map[int]*simPod{}, volumes: map[int]bool{}, voters: map[int]bool{}, tls: map[int]bool{}, lived: map[int]bool{}}
 		for range 60 {
 			if w.r.IntN(3) == 0 {
 				w.disturb()
