@@ -89,8 +89,8 @@ func (f Facts) sick() (all []Action) {
 func (f Facts) readOnly(m Member) Action {
 	c, done := m.Claim, m.Record.Replace
 	switch {
-	case c == nil || c.Volume == "" || c.Going:
-		return Action{} // another one is made, or was by a person
+	case c == nil || c.Volume == "" || c.Going && (m.Pod == "" || m.PodGoing || f.Wanted == 1):
+		return Action{} // another one is made, or a person has it go
 	case m.Unreadable != "":
 		return report("2.1", AboutSickness, "%s is not replaced, as what was done before cannot be read: %s", c.Name, m.Unreadable)
 	case f.Wanted == 1:
