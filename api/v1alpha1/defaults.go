@@ -61,7 +61,7 @@ func (b *BackupSpec) setDefaults() {
 	setDefault(&b.EnableProfiling, false)
 	setDefault(&b.EtcdSnapshotTimeout, metav1.Duration{Duration: 15 * time.Minute})
 	setDefault(&b.LeaderElection, LeaderElectionSpec{})
-	setDefault(&b.LeaderElection.ReelectionPeriod, metav1.Duration{Duration: 5 * time.Second})
+	setDefault(&b.LeaderElection.ReelectionPeriod, metav1.Duration{Duration: time.Second})
 	setDefault(&b.LeaderElection.EtcdConnectionTimeout, metav1.Duration{Duration: 5 * time.Second})
 }
 

@@ -142,8 +142,9 @@ type EtcdSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must hold lower-case letters, digits and hyphens alone, and begin and end with a letter or digit, because the volume in the pods has this name: choose such a name"
 	// +optional
 	VolumeClaimTemplate *string `json:"volumeClaimTemplate,omitempty"`
-	// Run the containers as root instead of user and group 65532. Needed only where a volume cannot
-	// be given to a group. Default: false.
+	// Run the containers as root instead of user and group 65532, with the capabilities DAC_OVERRIDE and FOWNER alone, by which they can
+	// use what that user left on the volumes. Needed only where a volume cannot be given to a group; the way back needs one that can,
+	// as it is then of root. Default: false.
 	// +kubebuilder:default=false
 	// +optional
 	RunAsRoot *bool `json:"runAsRoot,omitempty"`

@@ -73,7 +73,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	number(flags, &r.MemoryLimit, "memory-limit", "bytes a restore may keep in memory, for example 128Mi")
 	flags.StringVar(&r.TempSnapshotsDir, "restoration-temp-snapshots-dir", "", "directory for unpacked and spilled data of a restore; default: beside the data directory")
 
-	duration(flags, &c.LeaderElection.ReelectionPeriod, "reelection-period", "how often is asked who leads the cluster")
+	duration(flags, &c.LeaderElection.ReelectionPeriod, "reelection-period", "how often is asked who leads the cluster, and with it who makes the backups")
 	duration(flags, &c.LeaderElection.EtcdConnectionTimeout, "etcd-connection-timeout-leader-election", "bound on asking it")
 	flags.Float64Var(&c.Backoff.Multiplier, "backoff-multiplier", c.Backoff.Multiplier, "how much longer each further wait after a failure is")
 	duration(flags, &c.Backoff.ThresholdTime, "backoff-threshold-time", "longest wait after a failure")

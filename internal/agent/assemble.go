@@ -79,7 +79,7 @@ func (s *sidecar) initializer() {
 		Validated: s.metrics.Validated, LearnerAdded: s.metrics.LearnerAdded,
 	}
 	if s.Store.Open != nil {
-		r := restoration{Store: s.Store.Open, Config: s.Config, Metrics: s.metrics, Log: s.Log}
+		r := restoration{Store: s.Store.Open, Config: s.Config, Known: s.followed.lastKnown, Metrics: s.metrics, Log: s.Log}
 		o.Restore = r.run
 		o.Backup = func(ctx context.Context, own datadir.Inspection) (initialize.Backup, error) {
 			b, err := s.bucket(ctx, dir, own)
@@ -218,7 +218,7 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 	}
 	o := backup.Config{
 		Local: backup.LocalOf(s.own, local), Voters: backup.VotersOf(s.own, s.followed.has), Store: s.Store, Prefix: c.Store.Prefix, Snapshots: snapshots,
-		Policy: policy, CollectEvery: c.Snapshotter.GarbageCollectionPeriod.D(), VerifyEvery: c.Snapshotter.VerificationPeriod.D(), LookTimeout: c.LeaderElection.EtcdConnectionTimeout.D(),
+		Policy: policy, CollectEvery: c.Snapshotter.GarbageCollectionPeriod.D(), VerifyEvery: c.Snapshotter.VerificationPeriod.D(), LookEvery: c.LeaderElection.ReelectionPeriod.D(), LookTimeout: c.LeaderElection.EtcdConnectionTimeout.D(),
 		ScratchDir: c.Store.TempDir, Room: func() error {
 			return s.room().forProof(func() (uint64, uint64, error) { return datadir.Room(c.Store.TempDir) })
 		}, ReplayMemory: int64(c.Restoration.MemoryLimit), Update: s.board.Update, Metrics: s.metrics, Log: s.Log,

@@ -141,12 +141,31 @@ func TestThePeriodsOfTheConfigurationAreThoseOfTheBackups(t *testing.T) {
 	}
 	s.Config.Snapshotter.VerificationPeriod = config.Duration(5 * time.Hour)
 	s.Config.Snapshotter.GarbageCollectionPeriod = config.Duration(7 * time.Minute)
+	s.Config.LeaderElection.ReelectionPeriod = config.Duration(3 * time.Second)
 	got, err := s.backupConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.VerifyEvery != 5*time.Hour || got.CollectEvery != 7*time.Minute || got.Snapshots.DeltaPeriod != 20*time.Second {
-		t.Errorf("proofs every %s, collections every %s, deltas every %s", got.VerifyEvery, got.CollectEvery, got.Snapshots.DeltaPeriod)
+	if got.VerifyEvery != 5*time.Hour || got.CollectEvery != 7*time.Minute || got.LookEvery != 3*time.Second || got.Snapshots.DeltaPeriod != 20*time.Second {
+		t.Errorf("proofs every %s, collections every %s, looks every %s, deltas every %s", got.VerifyEvery, got.CollectEvery, got.LookEvery, got.Snapshots.DeltaPeriod)
+	}
+}
+
+// After a restore whose backups never reached the bucket, the bucket does not tell what clients have seen by now.
+func TestARestoreGoesBeyondWhatClientsAreKnownToHaveSeen(t *testing.T) {
+	for _, known := range []snapshot.Revision{0, 5_000_000_000} {
+		dir := filepath.Join(t.TempDir(), "new.etcd")
+		c := config.Defaults()
+		c.Store.Prefix, c.Restoration.TempSnapshotsDir = enginetest.Prefix, t.TempDir()
+		r := restoration{Store: func(context.Context) (store.Store, error) { return enginetest.Native(t), nil }, Config: c,
+			Known: func() snapshot.Revision { return known }, Metrics: metrics.New(nil, nil), Log: slog.New(slog.DiscardHandler)}
+		if err := r.run(t.Context(), initialize.RestoreOrder{DataDir: dir, Member: datadir.Membership{Name: "a", InitialCluster: "a=http://127.0.0.1:1", Token: "t"}}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := datadir.Inspect(t.Context(), dir, datadir.Full, nil)
+		if err != nil || got.Revision <= max(known, 1_000_000_000) || known == 0 && got.Revision > 2_000_000_000 {
+			t.Errorf("clients saw revision %d; restored is %d (%s, %v)", known, got.Revision, got.Why, err)
+		}
 	}
 }
 

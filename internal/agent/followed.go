@@ -17,7 +17,7 @@ import (
 
 // followed is what the sidecar follows in its configuration file while it runs: the cluster outside that the members join,
 // so that no etcd is restarted when the last of its members has gone, what a backup must reach to be restored,
-// so that a member that waits for somebody to accept less goes on, whether a full is taken first, so that it is not
+// so that a member that waits for somebody to accept less goes on, beyond which revision a restore goes, whether a full is taken first, so that it is not
 // any more when one is there, and whether others leave, so that one that was left begins.
 type followed struct {
 	path    string // empty: it does not change
@@ -41,6 +41,11 @@ func (o *followed) outside() config.ExistingCluster { return o.current.Load().Ex
 // least is the revision that a backup must reach to be restored; 0: any.
 func (o *followed) least() snapshot.Revision {
 	return snapshot.Revision(o.current.Load().Restoration.AtLeastRevision)
+}
+
+// lastKnown is a revision that clients may have seen, whatever the bucket tells; 0: none is known.
+func (o *followed) lastKnown() snapshot.Revision {
+	return snapshot.Revision(o.current.Load().Restoration.LastKnownRevision)
 }
 
 // othersLeave: members that are not wanted any more may still run.

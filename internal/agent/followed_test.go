@@ -35,7 +35,7 @@ func TestTheClusterOutsideIsFollowedInTheFile(t *testing.T) {
 		{"it is named no more", "owner: x\n", true, false},
 		{"still not", "owner: y\n", false, false},
 	} {
-		write(step.content + "restorationConfig: {atLeastRevision: 9}\n")
+		write(step.content + "restorationConfig: {atLeastRevision: 9, lastKnownRevision: 7}\n")
 		if got := o.look(); got != step.changed {
 			t.Errorf("%s: changed is %t", step.what, got)
 		}
@@ -43,8 +43,8 @@ func TestTheClusterOutsideIsFollowedInTheFile(t *testing.T) {
 			t.Errorf("%s: there is one is %t", step.what, got)
 		}
 	}
-	if got := o.least(); got != 9 {
-		t.Errorf("the backups must reach revision %d", got)
+	if least, known := o.least(), o.lastKnown(); least != 9 || known != 7 {
+		t.Errorf("the backups must reach revision %d, and a restore goes beyond %d", least, known)
 	}
 	write("restorationConfig: {}\n")
 	if o.look() || o.least() != 0 {

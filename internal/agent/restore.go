@@ -12,6 +12,7 @@ import (
 	"druid.internal/druid/internal/agent/initialize"
 	"druid.internal/druid/internal/agent/metrics"
 	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/engine/restorer"
@@ -23,6 +24,7 @@ import (
 type restoration struct {
 	Store   func(context.Context) (store.Store, error)
 	Config  config.Config
+	Known   func() snapshot.Revision // that clients may have seen, whatever the bucket tells
 	Metrics *metrics.Catalogue
 	Log     *slog.Logger
 }
@@ -56,7 +58,7 @@ func (r restoration) restore(ctx context.Context, o initialize.RestoreOrder) err
 	q := restorer.Request{
 		From: replay.Options{Store: s, Timeline: found.Timeline, Target: restoreplan.Latest(), Ranges: c.Store.MaxParallelChunkUploads, ReadAhead: memory / 2,
 			Progress: o.Progress, Log: r.Log},
-		Bump: restorer.Bump{Auto: true}, Dir: o.DataDir, NewLineage: datadir.NewLineageID(), QuotaBytes: cmp.Or(o.QuotaBytes, int64(c.Restoration.EmbeddedEtcdQuotaBytes)),
+		Bump: restorer.Bump{Auto: true}, LastKnown: r.Known(), Dir: o.DataDir, NewLineage: datadir.NewLineageID(), QuotaBytes: cmp.Or(o.QuotaBytes, int64(c.Restoration.EmbeddedEtcdQuotaBytes)),
 		MemoryLimit: memory, ScratchDir: c.Restoration.TempSnapshotsDir, Parallel: c.Restoration.MaxFetchers, Member: o.Member,
 		Replanned: func(reason string, next restorer.Plan) {
 			r.Log.Warn("planned again", "reason", reason, "end", int64(next.End))

@@ -83,7 +83,8 @@ func loadConfig(path string, content []byte) (c *embed.Config, err error) {
 }
 
 // closeToOthers takes the access of others than the owner from all files below the data
-// directory, which may be of a time when they had any. Directories are etcd's.
+// directory, which may be of a time when they had any. Directories are etcd's. Files of another user, as which the member ran before, stay
+// as they are: the kubelet has given them to the group of the pod.
 func closeToOthers(dir string) error {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -93,7 +94,10 @@ func closeToOthers(dir string) error {
 		if err != nil || info.Mode().Perm()&0o077 == 0 {
 			return err
 		}
-		return os.Chmod(path, 0o600)
+		if err := os.Chmod(path, 0o600); !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -15,7 +15,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 )
 
-// Pods get another specification one at a time, the leader's last, while clients write.
+// Pods get another specification one at a time, the leader's last, while clients write; then they are of another user, and back.
 func rollout(t *testing.T, s *site) {
 	const namespace = "rollout"
 	s.namespace(t, namespace)
@@ -55,6 +55,22 @@ func rollout(t *testing.T, s *site) {
 		t.Errorf("the order was %q, and %s led when it began", order, leader)
 	}
 	s.await(t, "an event tells of each pod", p.told("PodReplaced", leader))
+	for _, asRoot := range []bool{true, false} { // with what the other user left on the volumes
+		before = p.uids(t)
+		p.patch(t, fmt.Sprintf("{runAsRoot: %t}", asRoot))
+		s.await(t, fmt.Sprintf("all are replaced and the Etcd is whole with runAsRoot: %t", asRoot), func(ctx context.Context) error {
+			pods, err := p.pods(ctx)
+			if err != nil {
+				return err
+			}
+			for _, pod := range pods {
+				if slices.Contains(before, string(pod.UID)) {
+					return fmt.Errorf("%s is as it was", pod.Name)
+				}
+			}
+			return p.whole(ctx)
+		})
+	}
 	p.nothingIsLost(t, p.client)
 }
 
@@ -202,5 +218,13 @@ func eviction(t *testing.T, s *site) {
 		t.Errorf("after that: %v", err)
 	}
 	s.await(t, "the Etcd is whole", p.whole)
+	s.await(t, "one may go again", budget(2, 1))
+	wrong := s.credentials(namespace)
+	wrong["secretAccessKey"] = "no longer it"
+	s.apply(t, secret(namespace, storeSecret, wrong))
+	s.await(t, "none may go of three healthy members without backups", budget(3, 0))
+	if err := evict(t.Context(), "main-2"); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("main-2 is evicted while nothing is backed up: %v, want that the budget refuses it", err)
+	}
 	p.nothingIsLost(t, p.client)
 }

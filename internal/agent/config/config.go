@@ -178,6 +178,9 @@ type Restoration struct {
 	// AtLeastRevision is what the backups held when they were looked at last: a member without data begins neither from backups that
 	// do not reach it nor without any. It is read again when the file changes. 0: whatever there is.
 	AtLeastRevision int64 `json:"atLeastRevision"`
+	// LastKnownRevision is one that clients may have seen, whatever the bucket tells: a restore raises revisions beyond it. It is read
+	// again when the file changes. 0: not known.
+	LastKnownRevision int64 `json:"lastKnownRevision"`
 	// OthersLeave: members that are not wanted any more are still of the cluster and have its data. The one that is wanted begins
 	// nothing beside them. It is read again when the file changes.
 	OthersLeave bool `json:"othersLeave"`
@@ -237,7 +240,7 @@ func Defaults() Config {
 		Compression:     Compression{Enabled: true, Policy: "zstd"},
 		Restoration:     Restoration{MaxFetchers: 6, EmbeddedEtcdQuotaBytes: 8 << 30, MemoryLimit: 128 << 20},
 		Health:          Health{HeartbeatDuration: Duration(30 * time.Second)},
-		LeaderElection:  LeaderElection{ReelectionPeriod: Duration(5 * time.Second), EtcdConnectionTimeout: Duration(5 * time.Second)},
+		LeaderElection:  LeaderElection{ReelectionPeriod: Duration(time.Second), EtcdConnectionTimeout: Duration(5 * time.Second)},
 		Backoff:         Backoff{Multiplier: 2, AttemptLimit: 6, ThresholdTime: Duration(128 * time.Second)},
 		Defragmentation: Defragmentation{Schedule: "0 0 */3 * *", FreeShare: 45, QuotaShare: 80},
 		Wrapper:         Wrapper{Port: 9095},

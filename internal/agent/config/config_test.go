@@ -87,6 +87,7 @@ func TestAFileOfTheOriginalIsRead(t *testing.T) {
 	want.Restoration.MaxTxnOps = 10240
 	want.Restoration.MaxRequestBytes = 10 << 20
 	want.Health.MemberLeaseRenewalEnabled = true
+	want.LeaderElection.ReelectionPeriod = config.Duration(5 * time.Second)
 	want.DefragmentationSchedule = "0 0 */3 * *"
 	want.UseEtcdWrapper = true
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -181,6 +181,9 @@ func (c Config) checkRest() error {
 			return err
 		}
 	}
+	if c.Restoration.LastKnownRevision < 0 {
+		return fmt.Errorf("restorationConfig.lastKnownRevision must be a revision, or 0 if none is known, it is %d", c.Restoration.LastKnownRevision)
+	}
 	if c.Restoration.AtLeastRevision < 0 {
 		return fmt.Errorf("restorationConfig.atLeastRevision must be a revision, or 0 for any, it is %d", c.Restoration.AtLeastRevision)
 	}

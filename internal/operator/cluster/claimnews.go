@@ -33,11 +33,11 @@ func (n claimNews) stale(now time.Time) bool {
 	return now.Sub(n.asked) >= min(max(claimsOften, n.asked.Sub(n.since)), claimsSeldom)
 }
 
-// claimEvents reads what is told of volume claims that are in trouble, and of a StatefulSet that makes
+// claimEvents reads what is told of volume claims that are in trouble or may be, and of a StatefulSet that makes
 // fewer pods than it should: a quota may refuse them.
 func (r *Reconciler) claimEvents(ctx context.Context, o *Observed) {
 	now, uid := r.now(), o.Etcd.UID
-	troubled := append(troubledClaims(o.Claims, now), podless(o, now)...)
+	troubled := append(troubledClaims(o, now), podless(o, now)...)
 	r.mu.Lock()
 	news, known := r.claims[uid]
 	if known && len(troubled) == 0 {
@@ -81,11 +81,22 @@ func podless(o *Observed, now time.Time) []involved {
 	return []involved{{kindStatefulSet, s.Name}}
 }
 
-// troubledClaims are those that are not bound, or smaller than they should be.
-func troubledClaims(claims []*corev1.PersistentVolumeClaim, now time.Time) (all []involved) {
-	for _, c := range claims {
+// troubledClaims are those that are not bound, or smaller than they should be, or whose pod is on a node and not ready, for which the
+// volume may be the reason.
+func troubledClaims(o *Observed, now time.Time) (all []involved) {
+	unready := map[string]bool{}
+	for _, p := range o.Pods {
+		if p.Spec.NodeName != "" && !podReady(p) && now.Sub(unreadySince(p)) >= claimPatience {
+			for _, v := range p.Spec.Volumes {
+				if v.PersistentVolumeClaim != nil {
+					unready[v.PersistentVolumeClaim.ClaimName] = true
+				}
+			}
+		}
+	}
+	for _, c := range o.Claims {
 		want, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
-		if (c.Status.Phase != corev1.ClaimBound || has.Cmp(want) < 0) && now.Sub(c.CreationTimestamp.Time) >= claimPatience {
+		if (c.Status.Phase != corev1.ClaimBound || has.Cmp(want) < 0 || unready[c.Name]) && now.Sub(c.CreationTimestamp.Time) >= claimPatience {
 			all = append(all, involved{"PersistentVolumeClaim", c.Name})
 		}
 	}

@@ -72,6 +72,37 @@ func TestEventsOfClaimsAreAskedForMoreAndMoreRarely(t *testing.T) {
 	}
 }
 
+// A driver that watches the health of volumes warns of the claim, which stays bound.
+func TestWarningsAboutAVolumeAreAskedForWhileItsPodIsNotReady(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		change func(*corev1.Pod)
+		want   int
+	}{
+		"all are ready":              {func(*corev1.Pod) {}, 0},
+		"one is not":                 {func(p *corev1.Pod) { p.Status.Conditions = nil }, 1},
+		"one is not, since just now": {func(p *corev1.Pod) { p.Status.Conditions, p.CreationTimestamp = nil, ago(time.Second) }, 0},
+		"one is not, nor on a node":  {func(p *corev1.Pod) { p.Status.Conditions, p.Spec.NodeName = nil, "" }, 0},
+	} {
+		live := &warnings{about: "PersistentVolumeClaim"}
+		r := &Reconciler{now: func() time.Time { return testNow }, live: live, claims: map[types.UID]claimNews{}}
+		o := running(t, 3, func(o *Observed) {
+			for i, p := range o.Pods {
+				o.Claims[i].Status.Capacity = o.Claims[i].Spec.Resources.Requests
+				p.Spec.NodeName, p.CreationTimestamp = "node", ago(time.Hour)
+				p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: o.Claims[i].Name}}}}
+				if _, err := strip(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.change(o.Pods[1])
+		})
+		r.claimEvents(t.Context(), o)
+		if len(o.ClaimEvents) != c.want || live.asked != c.want {
+			t.Errorf("%s: events %v after %d questions, want %d", phrase, o.ClaimEvents, live.asked, c.want)
+		}
+	}
+}
+
 func TestWhyAStatefulSetMakesNoPodIsAskedFor(t *testing.T) {
 	for phrase, c := range map[string]struct {
 		change func(*Observed)

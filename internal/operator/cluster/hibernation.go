@@ -46,7 +46,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 		Now: now, UID: e.UID, Generation: e.Generation,
 		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil, Kept: keptElsewhere(e, record), Mode: lockMode(e),
 		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
-		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Revision: known(e), Settle: settle(e),
+		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Revision: known(e), Settle: settle,
 	}
 	for i := range o.Members {
 		f.Revision = max(f.Revision, o.Members[i].Status.Revision)
@@ -283,15 +283,8 @@ func (r *Reconciler) sleeps(ctx context.Context, o *Observed) error {
 	return nil
 }
 
-// settle is how old what a sidecar tells of its etcd may be: it asks once in so long, and may miss one time. Sidecars may
-// run by a former specification, so it is never less than with the default.
-func settle(e *druidv1alpha1.Etcd) time.Duration {
-	every := 5 * time.Second
-	if l := e.Spec.Backup.LeaderElection; l != nil && l.ReelectionPeriod != nil {
-		every = max(every, l.ReelectionPeriod.Duration)
-	}
-	return 2 * every
-}
+// settle is how old what a sidecar tells of its etcd may be: it asks at least once per second, waits for two, and may miss one time.
+const settle = 10 * time.Second
 
 // newFull is the full that a member took since the members started again, as the backup leader tells; empty: none. A sidecar
 // takes one first of all. What it found in the bucket counts for nothing: copies of the final one, made to be locked anew, are

@@ -644,18 +644,6 @@ func TestMembersStopByTheVersionAloneThatWasLookedAt(t *testing.T) {
 	}
 }
 
-// A sidecar looks at its etcd once per second and waits for two.
-func TestWhatMembersToldIsOlderThanAnyLook(t *testing.T) {
-	for period, want := range map[time.Duration]time.Duration{100 * time.Millisecond: 10 * time.Second, time.Minute: 2 * time.Minute} {
-		e := newEtcd(0, func(e *druidv1alpha1.Etcd) {
-			e.Spec.Backup.LeaderElection = &druidv1alpha1.LeaderElectionSpec{ReelectionPeriod: &metav1.Duration{Duration: period}}
-		})
-		if got := settle(e); got != want {
-			t.Errorf("with a period of %s it settles for %s, want %s", period, got, want)
-		}
-	}
-}
-
 func awake(h *druidv1alpha1.HibernationStatus) { h.AwakeSince = ptr(ago(time.Minute)) }
 
 // asked: the task is there that prolongs locks.
@@ -727,6 +715,18 @@ func TestMembersDoNotBeginWithLessThanTheFinalSnapshot(t *testing.T) {
 		p := mustDecide(t, o, testSettings)
 		if got := input(o, testSettings, &p).AtLeast; got != c.want {
 			t.Errorf("%s: revision %d, want %d", phrase, got, c.want)
+		}
+	}
+}
+
+// The members' configuration would else change with every look.
+func TestMembersAreToldOfTheLastKnownRevisionInLargeSteps(t *testing.T) {
+	for known, want := range map[int64]int64{0: 0, 99_999_999: 0, 1_000_010_000: 1_000_000_000, 1_099_999_999: 1_000_000_000, 1_100_000_000: 1_100_000_000} {
+		o := running(t, 3)
+		o.Etcd.Status.LastKnownRevision = &known
+		p := mustDecide(t, o, testSettings)
+		if got := input(o, testSettings, &p).LastKnown; got != want {
+			t.Errorf("of revision %d they are told %d, want %d", known, got, want)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func steady(o *Observed, p Plan, s Settings, now time.Time, d time.Duration) boo
 
 // unsettled: something is wrong, or on its way. Looks ask then for more than what is watched, such as Secrets, events and classes.
 func unsettled(o *Observed, p Plan, now time.Time) bool {
-	return p.Volumes.Kind != volumes.None || p.Hibernation != nil || len(troubledClaims(o.Claims, now)) > 0 ||
+	return p.Volumes.Kind != volumes.None || p.Hibernation != nil || len(troubledClaims(o, now)) > 0 ||
 		o.Etcd.BackupsEnabled() && !holds(p.Conditions, druidv1alpha1.ConditionBackupReady) ||
 		slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && !podReady(p) })
 }

@@ -66,7 +66,7 @@ func etcdContainer(in Input) corev1.Container {
 		LivenessProbe:   alive(live),
 		StartupProbe:    probe(live, 1, 120),
 		Resources:       resources(e.Spec.Etcd.Resources),
-		SecurityContext: containerSecurity(),
+		SecurityContext: containerSecurity(value(e.Spec.RunAsRoot, false)),
 		VolumeMounts:    etcdMounts(in),
 	}
 }
@@ -91,7 +91,7 @@ func sidecarContainer(in Input) corev1.Container {
 		LivenessProbe:   alive(live),
 		StartupProbe:    probe(live, 1, 120),
 		Resources:       resources(e.Spec.Backup.Resources),
-		SecurityContext: containerSecurity(),
+		SecurityContext: containerSecurity(value(e.Spec.RunAsRoot, false)),
 		VolumeMounts:    sidecarMounts(in),
 	}
 }

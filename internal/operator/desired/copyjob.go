@@ -120,7 +120,7 @@ func copyContainer(t *druidv1alpha1.EtcdCopyBackupsTask, image string) corev1.Co
 		Command:         []string{"/usr/local/bin/etcdbrctl"},
 		Args:            literal(args),
 		Env:             []corev1.EnvVar{{Name: "HOME", Value: home}},
-		SecurityContext: containerSecurity(),
+		SecurityContext: containerSecurity(false),
 		// The operator repeats the error of an attempt that failed.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}

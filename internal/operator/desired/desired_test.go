@@ -279,6 +279,7 @@ func TestPodsAreReplacedForWhatOnlyNewPodsRead(t *testing.T) {
 		"more members":            {func(in *Input) { in.Members, in.Replicas = 5, 5 }, true},
 		"peers by http":           {func(in *Input) { in.PeerTLS = false }, true},
 		"what backups must have":  {func(in *Input) { in.AtLeast = 9002 }, true},
+		"what clients have seen":  {func(in *Input) { in.LastKnown = 9002 }, true},
 		"that a full comes first": {func(in *Input) { in.FullFirst = true }, true},
 		"another quota":           {func(in *Input) { in.Etcd.Spec.Etcd.Quota = ptr(resource.MustParse("4Gi")) }, false},
 		"another schedule":        {func(in *Input) { in.Etcd.Spec.Backup.FullSnapshotSchedule = ptr("@hourly") }, false},
@@ -374,6 +375,25 @@ func TestEtcdHasNoTokenForTheAPIServerAndTheRoleIsByName(t *testing.T) {
 	}
 }
 
+// A member that becomes root finds files of the former user on its volume, and may do no more than use them.
+func TestRootMayUseTheFilesOfAnotherUser(t *testing.T) {
+	for asRoot, want := range map[bool][]corev1.Capability{false: nil, true: {"DAC_OVERRIDE", "FOWNER"}} {
+		set, err := Objects(input(etcd(func(e *druidv1alpha1.Etcd) { e.Spec.RunAsRoot = &asRoot })))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := set.StatefulSet.Spec.Template.Spec
+		if s := pod.SecurityContext; *s.RunAsNonRoot == asRoot || (*s.RunAsUser == 0) != asRoot {
+			t.Errorf("runAsRoot: %t: the pod is %+v", asRoot, s)
+		}
+		for _, c := range pod.Containers {
+			if got := c.SecurityContext.Capabilities; !slices.Equal(got.Add, want) || !slices.Equal(got.Drop, []corev1.Capability{"ALL"}) {
+				t.Errorf("runAsRoot: %t: %s has %+v", asRoot, c.Name, got)
+			}
+		}
+	}
+}
+
 // Each mount has its volume, and each volume but that of the claim is declared.
 func TestEveryMountHasAVolume(t *testing.T) {
 	for name, change := range shapes {
@@ -407,7 +427,7 @@ func TestEveryMountHasAVolume(t *testing.T) {
 func TestConfigurationFilesAreWrittenAsJSONWouldHaveThem(t *testing.T) {
 	for name, change := range shapes {
 		in := input(etcd(change))
-		in.AtLeast = 1 << 60
+		in.AtLeast, in.LastKnown = 1<<60, 1<<50
 		for file, conf := range map[string]map[string]any{EtcdFile: etcdConfig(in), SidecarFile: sidecarConfig(in)} {
 			want, err := yaml.Marshal(conf)
 			if err != nil {

@@ -48,6 +48,8 @@ type Input struct {
 	Closed bool
 	// AtLeast is a revision that the backups held when the cluster fell asleep: members do not begin with less. 0: not known.
 	AtLeast int64
+	// LastKnown is a revision that clients may have seen: a restore goes beyond it. 0: the bucket tells enough.
+	LastKnown int64
 	// OthersLeave: one member is listed, and others may still run: it is not to begin anything beside them.
 	OthersLeave bool
 	// FullFirst: the cluster wakes up, and no member is known to have taken a full since.

@@ -62,8 +62,8 @@ func PortsInUse(e *druidv1alpha1.Etcd, pod corev1.PodSpec) {
 	}
 }
 
-// Abridge keeps of a pod what is read of it anywhere: where it is, which images and Secrets it has, and how
-// its sidecar is reached.
+// Abridge keeps of a pod what is read of it anywhere: where it is, which images, Secrets and volume claims it has, and
+// how its sidecar is reached.
 func Abridge(pod corev1.PodSpec) corev1.PodSpec {
 	kept := corev1.PodSpec{NodeName: pod.NodeName}
 	for _, c := range pod.Containers {
@@ -79,7 +79,7 @@ func Abridge(pod corev1.PodSpec) corev1.PodSpec {
 		kept.Containers = append(kept.Containers, short)
 	}
 	for _, v := range pod.Volumes {
-		if v.Secret != nil {
+		if v.Secret != nil || v.PersistentVolumeClaim != nil {
 			kept.Volumes = append(kept.Volumes, v)
 		}
 	}

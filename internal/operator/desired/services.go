@@ -30,14 +30,15 @@ func wrapperPort(e *druidv1alpha1.Etcd) int32 {
 }
 
 func clientService(in Input) *corev1.Service {
-	e := in.Etcd
+	e, everywhere := in.Etcd, corev1.ServiceInternalTrafficPolicyCluster // else clients on nodes without a member find none
 	s := &corev1.Service{
 		TypeMeta:   typeMeta("v1", "Service"),
 		ObjectMeta: meta(e, druidv1alpha1.ComponentClientService, e.ClientServiceName()),
 		Spec: corev1.ServiceSpec{
-			Type:            corev1.ServiceTypeClusterIP,
-			SessionAffinity: corev1.ServiceAffinityNone,
-			Selector:        e.MemberPodLabels(),
+			Type:                  corev1.ServiceTypeClusterIP,
+			SessionAffinity:       corev1.ServiceAffinityNone,
+			InternalTrafficPolicy: &everywhere,
+			Selector:              e.MemberPodLabels(),
 			Ports: []corev1.ServicePort{
 				port(clientPortName, clientPort(e)),
 				port(serverPortName, peerPort(e)),

@@ -28,7 +28,7 @@ func sidecarConfig(in Input) map[string]any {
 	}
 	if l := b.LeaderElection; l != nil {
 		conf["leaderElectionConfig"] = map[string]any{
-			"reelectionPeriod":      duration(l.ReelectionPeriod, "5s"),
+			"reelectionPeriod":      duration(l.ReelectionPeriod, "1s"),
 			"etcdConnectionTimeout": duration(l.EtcdConnectionTimeout, "5s"),
 		}
 	}
@@ -51,6 +51,9 @@ func restorationConfig(in Input) map[string]any {
 	conf := map[string]any{"tempSnapshotsDir": dataVolume + "/restoration.temp"}
 	if in.AtLeast > 0 {
 		conf[atLeastRevision] = in.AtLeast
+	}
+	if in.LastKnown > 0 {
+		conf["lastKnownRevision"] = in.LastKnown
 	}
 	if in.OthersLeave {
 		conf["othersLeave"] = true

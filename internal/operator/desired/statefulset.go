@@ -51,7 +51,7 @@ func statefulSet(in Input) (*appsv1.StatefulSet, error) {
 }
 
 // configChecksum is over what takes effect only in a new pod. Who the members are, how they are
-// reached, which cluster outside they join, what their backups must have, whether a full is taken first, and whether others leave is read by the
+// reached, which cluster outside they join, what their backups must have, beyond which revision a restore goes, whether a full is taken first, and whether others leave is read by the
 // sidecars while they run: a change of it replaces no pod.
 func configChecksum(in Input) (string, error) {
 	etcd := etcdConfig(in)
@@ -60,7 +60,7 @@ func configChecksum(in Input) (string, error) {
 	} {
 		delete(etcd, live)
 	}
-	in.AtLeast, in.FullFirst, in.OthersLeave = 0, false, false
+	in.AtLeast, in.LastKnown, in.FullFirst, in.OthersLeave = 0, 0, false, false
 	sidecar := sidecarConfig(in)
 	delete(sidecar, existingCluster)
 	b, err := json.Marshal(map[string]any{EtcdFile: etcd, SidecarFile: sidecar})
@@ -153,11 +153,17 @@ func podSecurity(asRoot bool) *corev1.PodSecurityContext {
 	}
 }
 
-func containerSecurity() *corev1.SecurityContext {
+// containerSecurity is without capabilities, but that root may use the files that another user left: else a member that becomes root
+// could not read its data, nor take the access of others from them.
+func containerSecurity(asRoot bool) *corev1.SecurityContext {
 	no, yes := false, true
+	capabilities := &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
+	if asRoot {
+		capabilities.Add = []corev1.Capability{"DAC_OVERRIDE", "FOWNER"}
+	}
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: &no,
 		ReadOnlyRootFilesystem:   &yes,
-		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		Capabilities:             capabilities,
 	}
 }

@@ -47,7 +47,7 @@ func taskCronJob(in TaskInput, run taskRun) *batchv1.CronJob {
 	// What is due is looked for from the time on after which it were too late: a schedule that is reckoned from
 	// there would never come if that is nearer than one period.
 	late := int64((taskLate + in.Every) / time.Second)
-	one, labels := int32(1), in.Task.JobLabels(run.component)
+	one, no, labels := int32(1), false, in.Task.JobLabels(run.component)
 	job := &batchv1.CronJob{
 		TypeMeta: typeMeta("batch/v1", "CronJob"),
 		ObjectMeta: metav1.ObjectMeta{
@@ -55,6 +55,7 @@ func taskCronJob(in TaskInput, run taskRun) *batchv1.CronJob {
 		},
 		Spec: batchv1.CronJobSpec{
 			Schedule:                   in.Schedule,
+			Suspend:                    &no, // said, so that it is set back when somebody else suspends it
 			ConcurrencyPolicy:          batchv1.ForbidConcurrent,
 			StartingDeadlineSeconds:    &late,
 			SuccessfulJobsHistoryLimit: &one,
@@ -96,7 +97,7 @@ func taskJobSpec(in TaskInput, run taskRun, labels map[string]string) batchv1.Jo
 		Command:                  []string{"/usr/local/bin/etcdbrctl"},
 		Args:                     literal(append(args, run.args...)),
 		Env:                      []corev1.EnvVar{{Name: "HOME", Value: home}},
-		SecurityContext:          containerSecurity(),
+		SecurityContext:          containerSecurity(false),
 		VolumeMounts:             []corev1.VolumeMount{{Name: run.scratch, MountPath: scratchDir}},
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}

@@ -161,7 +161,7 @@ func TestDataVolumesReadyTellsOfWhatStillCounts(t *testing.T) {
 	pending := claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })
 	check(t, druidv1alpha1.ConditionDataVolumesReady, map[string]conditionCase{
 		"all are":                       {cluster(3), isTrue, "DataVolumesReady", "3 of 3"},
-		"a warning":                     {cluster(3, event(1, "FailedMount")), isFalse, "DataVolumesNotReady", "claim main-main-1: FailedMount (why)"},
+		"a warning":                     {cluster(3, event(1, "VolumeConditionAbnormal")), isFalse, "DataVolumesNotReady", "claim main-main-1: VolumeConditionAbnormal (why)"},
 		"no more than information":      {cluster(1, event(0, "Resizing", func(e *corev1.Event) { e.Type = corev1.EventTypeNormal })), isTrue, "DataVolumesReady", ""},
 		"about a claim before":          {cluster(1, event(0, "FailedMount", func(e *corev1.Event) { e.InvolvedObject.UID = "before" })), isTrue, "DataVolumesReady", ""},
 		"about another object":          {cluster(1, event(0, "FailedMount", func(e *corev1.Event) { e.InvolvedObject.Kind = "Pod" })), isTrue, "DataVolumesReady", ""},
