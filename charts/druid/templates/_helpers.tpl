@@ -11,7 +11,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
 {{- define "druid.image" -}}
-{{ .Values.image.repository }}:{{ required "image.tag is required: the version of the image, such as --set image.tag=v0.1.0" .Values.image.tag }}
+{{ .Values.image.repository }}:{{ required "image.tag is required: the version of the image, such as --set-string image.tag=v0.1.0" .Values.image.tag }}
 {{- end }}
 
 {{/* The whole OperatorConfiguration. */}}
