@@ -351,13 +351,17 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 	})
 
 	t.Run("what is edited or deleted by hand is put back", func(t *testing.T) {
-		s.change(t, "Service", "shop", "main-client", func(o map[string]any) { set(o, map[string]any{"a": "b"}, "spec", "selector") })
+		s.change(t, "Service", "shop", "main-client", func(o map[string]any) {
+			set(o, map[string]any{"a": "b"}, "spec", "selector")
+			set(o, "Local", "spec", "internalTrafficPolicy")
+		})
 		s.change(t, "ConfigMap", "shop", "main-config", func(o map[string]any) {
 			set(o, "initial-cluster: nobody=http://x:1", "data", "etcd.conf.yaml")
 			set(o, "mine", "data", "more")
 		})
 		s.change(t, "PodDisruptionBudget", "shop", "main", func(o map[string]any) { set(o, int64(0), "spec", "minAvailable") })
 		s.change(t, "Lease", "shop", "main-0", func(o map[string]any) { set(o, map[string]any{}, "metadata", "labels") })
+		s.change(t, "PersistentVolumeClaim", "shop", "main-main-0", func(o map[string]any) { set(o, map[string]any{}, "metadata", "labels") })
 		s.change(t, "RoleBinding", "shop", "druid.gardener.cloud:etcd:main", func(o map[string]any) {
 			set(o, []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "somebody"}}, "subjects")
 		})
@@ -369,6 +373,9 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 			service, err := s.Client.CoreV1().Services("shop").Get(ctx, "main-client", metav1.GetOptions{})
 			if err != nil || service.Spec.Selector["a"] != "" || service.Spec.Selector["app.kubernetes.io/part-of"] != "main" {
 				return fmt.Errorf("the Service selects %v (%v)", service.Spec.Selector, err)
+			}
+			if to := service.Spec.InternalTrafficPolicy; *to != corev1.ServiceInternalTrafficPolicyCluster {
+				return fmt.Errorf("the Service leads to %s members", *to)
 			}
 			c, err := s.Client.CoreV1().ConfigMaps("shop").Get(ctx, "main-config", metav1.GetOptions{})
 			if err != nil || !strings.Contains(c.Data["etcd.conf.yaml"], "main-2=http://") {
@@ -385,6 +392,10 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 			set, err := s.Client.AppsV1().StatefulSets("shop").Get(ctx, "main", metav1.GetOptions{})
 			if err != nil || set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 				return fmt.Errorf("the StatefulSet updates by %v (%v)", set.Spec.UpdateStrategy, err)
+			}
+			claim, err := s.claim(ctx, "shop", "main-main-0") // of a pod that is there
+			if err != nil || claim.Labels["app.kubernetes.io/part-of"] != "main" {
+				return fmt.Errorf("the claim has the labels %v (%v)", claim.Labels, err)
 			}
 			return s.has("shop", "main", objectsOf("main", 3))(ctx)
 		})

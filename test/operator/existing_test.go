@@ -42,13 +42,15 @@ func (s *site) votes(t *testing.T, namespace, member string, id int) {
 	}
 }
 
-// How the sidecars join is shown by test/e2e on etcds that run; what an Etcd and its operator make of it, here.
+// How the sidecars join is shown by test/e2e on etcds that run; what an Etcd and operators that die after each step make of it, here.
 func TestAnEtcdTellsHowItsMembersJoinAClusterOutside(t *testing.T) {
 	together(t, light)
 	s := newSite(t)
 	s.grant(t)
 	s.namespace(t, "shop")
-	p := s.operate(t, "operator", automatic)
+	m := s.mortal(t, automatic)
+	m.g.road("shop").shorten(true)
+	await := func(fact func(context.Context) error) { t.Helper(); m.until(t, 5*time.Minute, fact) }
 	s.apply(t, `
 apiVersion: druid.gardener.cloud/v1alpha1
 kind: Etcd
@@ -62,7 +64,7 @@ spec:
       members: [{name: old-0, peerUrls: ["http://old-0.example.org:2380"]}]
       clientEndpoints: ["http://old-0.example.org:2379"]
 `)
-	p.await(t, s.has("shop", "main", objectsOf("main", 3)))
+	await(s.has("shop", "main", objectsOf("main", 3)))
 	told := func(ctx context.Context) (string, error) {
 		c, err := s.Client.CoreV1().ConfigMaps("shop").Get(ctx, "main-config", metav1.GetOptions{})
 		if err != nil {
@@ -74,7 +76,7 @@ spec:
 		t.Errorf("the sidecars are not told of the cluster outside (%v): %s", err, conf)
 	}
 	const of = "BootstrappedWithExistingCluster"
-	p.await(t, s.condition("shop", "main", of, "False", "BootstrapInProgress", "0 of 3"))
+	await(s.condition("shop", "main", of, "False", "BootstrapInProgress", "0 of 3"))
 
 	t.Run("another cluster is refused on the way", func(t *testing.T) {
 		_, err := s.objects.Resource(resources["Etcd"]).Namespace("shop").Patch(t.Context(), "main", types.MergePatchType,
@@ -84,12 +86,12 @@ spec:
 		}
 	})
 	s.votes(t, "shop", "main-0", 0xa0)
-	p.await(t, s.condition("shop", "main", of, "False", "BootstrapInProgress", "1 of 3"))
+	await(s.condition("shop", "main", of, "False", "BootstrapInProgress", "1 of 3"))
 	for i := range 3 {
 		s.votes(t, "shop", fmt.Sprintf("main-%d", i), 0xa0+i)
 	}
-	p.await(t, s.condition("shop", "main", of, "True", "BootstrapCompleted", "remove old-0 from the cluster"))
-	p.await(t, func(ctx context.Context) error {
+	await(s.condition("shop", "main", of, "True", "BootstrapCompleted", "remove old-0 from the cluster"))
+	await(func(ctx context.Context) error {
 		e, err := s.get(ctx, "Etcd", "shop", "main")
 		if err != nil {
 			return err
@@ -105,13 +107,13 @@ spec:
 		s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
 			unstructured.RemoveNestedField(o, "spec", "etcd", "bootstrapWithExistingCluster")
 		})
-		p.await(t, func(ctx context.Context) error {
+		await(func(ctx context.Context) error {
 			conf, err := told(ctx)
 			if err == nil && strings.Contains(conf, "existingCluster") {
 				err = errors.New("the sidecars are still told of the cluster outside")
 			}
 			return err
 		})
-		p.await(t, s.condition("shop", "main", of, "True", "BootstrapCompleted", "members outside that were left in it are removed"))
+		await(s.condition("shop", "main", of, "True", "BootstrapCompleted", "members outside that were left in it are removed"))
 	})
 }

@@ -113,7 +113,9 @@ func TestAnOperatorThatDiesWhilePodsAreReplacedIsFollowedByOneThatGetsThere(t *t
 func TestAnOperatorThatDiesWhileVolumesAreReplacedIsFollowedByOneThatGetsThere(t *testing.T) {
 	together(t, heavy)
 	spoil := func(w *town) { w.readOnly = w.view.claims[1].UID }
+	exchange := func(w *town) { w.foreign = w.lodgers[2].uid }
 	follow(t, "fixed", 3, []stage{
+		{name: "another volume is mounted", begin: exchange, steps: []string{"PATCH etcdmembers/main-2", "DELETE pods/main-2"}},
 		{name: "a volume is read-only", begin: spoil, steps: []string{"PATCH etcdmembers/main-1", "DELETE persistentvolumeclaims/main-main-1", "DELETE pods/main-1"}},
 		{name: "larger volumes", change: spec("2Gi", "storageCapacity"), steps: []string{
 			"DELETE statefulsets/main", "PATCH etcdmembers/main-0", "DELETE persistentvolumeclaims/main-main-0", "DELETE pods/main-0", "DELETE persistentvolumeclaims/main-main-1", "DELETE persistentvolumeclaims/main-main-2",

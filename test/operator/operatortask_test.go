@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -180,6 +181,14 @@ func TestTasksAreCarriedOut(t *testing.T) {
 		if want := "--gc-from-timestamp=" + task.GetCreationTimestamp().UTC().Format("2006-01-02T15:04:05Z"); !slices.Contains(args, want) || job.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
 			t.Errorf("it runs %q, want %s", args, want)
 		}
+		s.change(t, "CronJob", "shop", "extend", func(o map[string]any) { set(o, true, "spec", "suspend") })
+		p.await(t, func(ctx context.Context) error {
+			now, err := s.Client.BatchV1().CronJobs("shop").Get(ctx, "extend", metav1.GetOptions{})
+			if err == nil && *now.Spec.Suspend {
+				err = errors.New("it is still suspended")
+			}
+			return err
+		})
 		if err := s.Client.BatchV1().CronJobs("shop").Delete(t.Context(), "extend", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}

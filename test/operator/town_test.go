@@ -37,9 +37,10 @@ type town struct {
 	begun    int                // clusters
 	leader   int
 	revision int64
-	awake    bool // there was a majority since it slept
-	linked   bool // clients have connections from when they found the members
-	readOnly types.UID
+	awake    bool                // there was a majority since it slept
+	linked   bool                // clients have connections from when they found the members
+	readOnly types.UID           // a claim whose volume cannot be written to
+	foreign  types.UID           // a pod at which another volume than its claim's is
 	road     *road               // nil, or what calls of an operator come by
 	fulls    []agentapi.Snapshot // that were taken
 	corrupt  int                 // so many of the first of them cannot be restored
@@ -57,8 +58,11 @@ type citizen struct{ voter, tls bool }
 
 func majority(n int) int { return n/2 + 1 }
 
-// runs: the containers of a member run, and its volume can be written to.
-func (w *town) runs(n int) bool { p := w.lodgers[n]; return p != nil && p.claim != w.readOnly }
+// runs: the containers of a member run, with its volume, which can be written to.
+func (w *town) runs(n int) bool {
+	p := w.lodgers[n]
+	return p != nil && p.claim != w.readOnly && p.uid != w.foreign
+}
 
 // votes: the member has data and a vote, and is there.
 func (w *town) votes(n int) bool {
@@ -83,7 +87,7 @@ func (w *town) quorate() bool {
 	return voters > 0 && up >= majority(voters)
 }
 
-// sick: a volume that cannot be written to is still somebody's, or nobody looked yet.
+// sick: a volume that cannot be written to is still somebody's, a wrong one at a pod, or nobody looked yet.
 func (w *town) sick() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,6 +96,11 @@ func (w *town) sick() bool {
 	}
 	for _, c := range w.view.claims {
 		if c.UID == w.readOnly {
+			return true
+		}
+	}
+	for _, p := range w.lodgers {
+		if p.uid == w.foreign {
 			return true
 		}
 	}
@@ -291,6 +300,9 @@ func (w *town) memberStatus(n int) (druidv1alpha1.MemberReport, string) {
 	switch {
 	case w.lodgers[n].claim == w.readOnly:
 		s.State, s.SubState, t.State, t.SubState, t.Reason = "Starting", "", "Starting", "", druidv1alpha1.MemberReasonVolumeReadOnly
+	case w.lodgers[n].uid == w.foreign:
+		s.State, s.SubState, t.State, t.SubState, t.Reason = "Starting", "", "Starting", "", druidv1alpha1.MemberReasonVolumeMismatch
+		s.VolumeMismatches = []druidv1alpha1.VolumeMismatch{{IdentifiedAt: since, VolumeID: "somebody's"}}
 	case c == nil || !w.takesPart(n):
 		s.State, s.SubState, t.State, t.SubState = "Starting", "", "Starting", ""
 	}
@@ -432,8 +444,12 @@ func (w *town) memberAnswer(n int) agentapi.Member {
 	if p := w.lodgers[n]; p != nil {
 		*m.Refusal = p.refusal()
 	}
-	if p := w.lodgers[n]; p != nil && p.claim == w.readOnly {
+	switch p := w.lodgers[n]; {
+	case p == nil:
+	case p.claim == w.readOnly:
 		m.Transitions = []agentapi.Transition{{Reason: agentapi.VolumeReadOnly}}
+	case p.uid == w.foreign:
+		m.Transitions = []agentapi.Transition{{Reason: agentapi.VolumeMismatch}}
 	}
 	if c == nil || !w.takesPart(n) {
 		return m

@@ -3,6 +3,8 @@ package operator_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,6 +24,7 @@ import (
 	"druid.internal/druid/internal/operator"
 	"druid.internal/druid/internal/operator/webhook"
 	"druid.internal/druid/test/process"
+	"druid.internal/druid/test/stores"
 )
 
 // protected has the API server ask an operator at the address, which is logged in as druid.
@@ -283,6 +286,62 @@ func TestTheWebhookIsServedWhileAnOperatorWithoutItLeads(t *testing.T) {
 	if err := refuses(t.Context()); err != nil {
 		t.Errorf("once the new one leads: %v", err)
 	}
+}
+
+// As with cert-manager: somebody else makes the certificates, and exchanges the files while the webhook is asked.
+func TestTheWebhookIsServedWithTheCertificatesOfFiles(t *testing.T) {
+	together(t, light)
+	s := newSite(t)
+	s.grant(t)
+	s.namespace(t, "shop")
+	dir := t.TempDir()
+	certify := func() (authority []byte) {
+		ca, err := stores.NewCA()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, key, err := ca.Issue("127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key} {
+			if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return ca.PEM
+	}
+	trust := func(authority []byte) {
+		configurations := s.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+		c, err := configurations.Get(t.Context(), webhook.ConfigurationName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range c.Webhooks {
+			c.Webhooks[i].ClientConfig.CABundle = authority
+		}
+		if _, err := configurations.Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addresses, err := process.FreePorts("127.0.0.1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(addresses[0], ":")
+	first := certify()
+	s.protected(t, addresses[0])
+	trust(first)
+	p := s.operate(t, "operator", "  webhooks: {bindAddress: 127.0.0.1, port: "+port+", serverCertDir: "+dir+"}", automatic, "webhooks: {etcdComponentProtection: {enabled: true}}")
+	s.apply(t, etcdYAML("shop", "main", 1))
+	p.await(t, s.has("shop", "main", objectsOf("main", 1)))
+	refuses := func(ctx context.Context) error {
+		_, err := s.Client.CoreV1().ConfigMaps("shop").Patch(ctx, "main-config", types.MergePatchType, []byte(`{"data":{"more":"mine"}}`), metav1.PatchOptions{})
+		return refusedWith(err, "belongs to Etcd main")
+	}
+	p.await(t, refuses)
+	trust(certify())
+	p.await(t, refuses)
 }
 
 // refusedWith is nil if the error is a refusal that says so.

@@ -65,6 +65,12 @@ func run(ctx context.Context, flag map[string]string) error {
 			return fmt.Errorf("--%s: %w", name, err)
 		}
 	}
+	// What the original leaves on the volume: whose it is, and how etcd ended last.
+	for name, content := range map[string]string{"safe_guard": os.Getenv("POD_NAMESPACE"), "exit_code": "terminated"} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(flag["data-dir"]), name), []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
 	config := clientv3.Config{Endpoints: []string{s.endpoint}, Logger: zap.NewNop()}
 	if flag["cacert"] != "" {
 		files := transport.TLSInfo{TrustedCAFile: flag["cacert"], CertFile: flag["cert"], KeyFile: flag["key"]}
