@@ -55,8 +55,8 @@ const (
 	ConditionDataVolumesReady ConditionType = "DataVolumesReady"
 	// ConditionClusterIDMismatch: members are of different clusters. True is bad.
 	ConditionClusterIDMismatch ConditionType = "ClusterIDMismatch"
-	// ConditionQuorumLost: so many members are gone for longer than the thresholds allow that the
-	// cluster cannot come back without help. True is bad.
+	// ConditionQuorumLost: so many members are away for longer than the thresholds allow that there is no
+	// majority. It comes back by itself with their nodes and volumes; if these are lost a person must help. True is bad.
 	ConditionQuorumLost ConditionType = "QuorumLost"
 	// ConditionBootstrappedWithExistingCluster: every member has joined the cluster in
 	// bootstrapWithExistingCluster, votes and is healthy, or once was. Absent without that.

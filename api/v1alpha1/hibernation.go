@@ -135,6 +135,10 @@ type FinalSnapshot struct {
 	// What the last extension found wrong with it, so that something else, if anything, is kept in its place. Absent: nothing.
 	// +optional
 	Damaged string `json:"damaged,omitempty"`
+	// Why it may not be what the cluster agreed on, although it can be restored, as when too few members told the hash of their
+	// data. The volumes stay then. Absent: it is.
+	// +optional
+	Suspect string `json:"suspect,omitempty"`
 	// What the last extension found that is newer, or passes for that, although no member was there to write it. A restore of the
 	// newest state uses it, or fails, until it is excluded. Absent: nothing.
 	// +optional
@@ -144,10 +148,15 @@ type FinalSnapshot struct {
 // Doubt is why a restore of the newest state may give another one than that of the final snapshot; empty: it does not, as far
 // as is known.
 func (f *FinalSnapshot) Doubt() string {
-	if f.Damaged != "" || f.Newer == "" {
+	switch {
+	case f.Damaged != "":
 		return f.Damaged
+	case f.Newer != "":
+		return "there is something newer that no member wrote: " + f.Newer
+	case f.Suspect != "":
+		return "it may not be what the cluster agreed on: " + f.Suspect
 	}
-	return "there is something newer that no member wrote: " + f.Newer
+	return ""
 }
 
 // KeepsVolumes: the volumes stay while the cluster is hibernated.

@@ -102,7 +102,8 @@ type MemberReport struct {
 	// How the data came to this member last.
 	// +optional
 	LastRestoration *Restoration `json:"lastRestoration,omitempty"`
-	// The last defragmentation of this member.
+	// The last defragmentation of this member by its own sidecar. That of the backup leader defragments all members, and its metric
+	// etcdbr_defragmentation_duration_seconds tells of them.
 	// +optional
 	LastDefragmentation *Defragmentation `json:"lastDefragmentation,omitempty"`
 	// Volumes that were mounted here and hold the data of somebody else, one entry per volume.

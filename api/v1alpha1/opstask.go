@@ -89,7 +89,7 @@ type EtcdOpsTaskStatus struct {
 
 // OpsTaskOperation is a step of an EtcdOpsTask.
 type OpsTaskOperation struct {
-	// Admit, Execution or Cleanup.
+	// Admit or Execution.
 	// +required
 	Type string `json:"type"`
 	// InProgress, Completed or Failed.

@@ -13,7 +13,7 @@ import (
 func metricsPage() string {
 	var b strings.Builder
 	b.WriteString("# Metrics of the operator\n\n" + generated + ` They are served at /metrics of the port for metrics. Of several operators only the one
-that works shows the Etcds. An Etcd has series of its own only while one of its conditions is in trouble, and for tasks; all other labels
+that works shows the Etcds. An Etcd has series of its own only while one of its conditions is in trouble or something is found in its bucket, and for tasks; all other labels
 have closed sets of values. What a member and its backups measure is in [metrics of the sidecar](metrics.md).
 
 | metric | kind | labels | |
@@ -37,8 +37,8 @@ have closed sets of values. What a member and its backups measure is in [metrics
 // alerts are conditions that somebody should be told of.
 var alerts = []struct{ condition, meaning string }{
 	{`max by (etcd_namespace, etcd) (etcddruid_etcd_condition_seconds{condition="Ready"}) > 60`, "a cluster has had no quorum for a minute; its conditions name the members"},
-	{`etcddruid_etcd_condition_seconds{condition="QuorumLost", status="True"} > 0`, "it does not come back by itself"},
-	{`etcddruid_etcd_condition_seconds{condition="BackupReady"} > 600`, "what was written in the last ten minutes is in no backup; the condition says why"},
+	{`etcddruid_etcd_condition_seconds{condition="QuorumLost", status="True"} > 0`, "a majority of the members is away for longer than the thresholds: bring nodes and volumes back first, with which it comes back by itself; docs/operations/recovering.md says what if they are lost"},
+	{`etcddruid_etcd_condition_seconds{condition="BackupReady"} > 600`, "backups are late, fail, or cannot be restored; the condition says which"},
 	{`etcddruid_etcd_condition_seconds{condition="AllMembersUpdated"} > 3600`, "a rollout has not ended for an hour; the condition says what it waits for"},
 	{`etcddruid_etcd_condition_seconds{condition="DataVolumesReady"} > 300`, "a volume is full, read-only, cannot be had, or has somebody else's data"},
 	{`etcddruid_etcd_backup_tamper_findings > 0`, "somebody may have changed, hidden or deleted something in the bucket; `status.backup` and `etcdbrctl list` name it"},

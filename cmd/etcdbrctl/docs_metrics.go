@@ -98,7 +98,7 @@ take ` + "`etcd`" + ` from its label ` + "`app.kubernetes.io/part-of`" + `. With
 
 | condition | what it means |
 | --- | --- |
-| ` + "`max by (namespace, etcd) (etcdbr_protection_unprotected_seconds) > 300`" + ` | acknowledged writes have not been in the bucket for five minutes: the store, or its credentials |
+| ` + "`max by (namespace, etcd) (etcdbr_protection_unprotected_seconds) > 300`" + ` | acknowledged writes have not been in the bucket for five minutes: the store, or its credentials. Add the ` + "`deltaSnapshotPeriod`" + ` to the 300 if it is longer than some seconds, and without deltas the time between fulls |
 | ` + "`max by (namespace, etcd) (etcdbr_backup_leader) < 1`" + ` | nobody writes the backups: the cluster has no leader, or no sidecar beside it |
 | ` + "`max by (namespace, etcd) (etcdbr_protection_chain_gaps) > 0`" + ` | the newest history lacks revisions: ` + "`etcdbrctl list`" + ` names them |
 | ` + "`max by (namespace, etcd) (etcdbr_protection_contending_clusters) > 0`" + ` | another cluster writes to the same prefix: ` + "`waiting` in `GET /member`" + ` names it; stop one of them, or give it a prefix of its own |

@@ -69,7 +69,8 @@ on to the one that does, with its own credentials; 503 if there is none at the m
 | existingCluster.members, endpoints | a cluster outside that the members join, by the names and peer URLs of its members and by client URLs of which one must answer: while it is named, no cluster is begun and none restored, and its members are not removed ([moving-in.md](../operations/moving-in.md)). The etcdConnectionConfig says with which certificates it is asked. Read again when the file changes |
 | owner | whose the prefix is, for example the UID of the cluster's resource; empty: the lineage of the data decides |
 
-Accepted without effect: exponentialBackoffConfig.attemptLimit (a sidecar never gives up), useEtcdWrapper, healthConfig outside of Kubernetes, and in restorationConfig
+Accepted without effect: exponentialBackoffConfig.attemptLimit (a sidecar never gives up), useEtcdWrapper, etcdConnectionConfig.maxCallSendMsgSize, snapstoreConfig.isSource, healthConfig outside of Kubernetes, of it in any case
+snapshotLeaseRenewalEnabled, fullSnapshotLeaseName, deltaSnapshotLeaseName, etcdMemberGCEnabled and memberGCDuration, and in restorationConfig
 initialCluster, initialClusterToken, dataDir, initialAdvertisePeerURLs and name (they come from etcd's configuration file), skipHashCheck, MaxRequestBytes,
 MaxTxnOps, maxCallSendMsgSize, autoCompactionMode and autoCompactionRetention (nothing is sent to an etcd while restoring).
 

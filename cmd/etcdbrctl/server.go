@@ -79,7 +79,7 @@ func (a *app) source(c config.Store, set string) agent.Source {
 	if period := c.ObjectLock.Period.D(); period > 0 {
 		f.lockPeriod, f.lockMode = period, c.ObjectLock.Mode
 	}
-	return agent.Source{Open: func(ctx context.Context) (store.Store, error) {
+	return agent.Source{Changed: a.config(f).Environment.Changes(), Open: func(ctx context.Context) (store.Store, error) {
 		s, err := a.openStore(ctx, f)
 		if err != nil {
 			return nil, err

@@ -25,6 +25,9 @@ type Snapshot struct {
 	// AgeSeconds is how long ago it was begun, by the clock of the sidecar that answers, which may give a final one again. The
 	// original has no such field. 0: just now, or not told.
 	AgeSeconds int64 `json:"ageSeconds,omitempty"`
+	// Suspect says why the content may not be what the cluster agreed on, in one sentence. The original has no such field. Empty: it
+	// is, or it was not told.
+	Suspect string `json:"suspect,omitempty"`
 	// Mode is that of the lock: advisory, governance or compliance. The original has no such field. Empty: not known to be locked.
 	Mode string `json:"immutabilityMode,omitempty"`
 }

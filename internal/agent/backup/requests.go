@@ -135,7 +135,7 @@ func (l *Leader) stored(ctx context.Context, t snapshotter.Taken) agentapi.Snaps
 	}
 	ref.Version = o.ID // of an error: none
 	s := described(ref, o.Retention)
-	s.Size, s.ContentRevision, s.Digest = o.Size, int64(t.Manifest.LastRevision), t.Manifest.Digest.String()
+	s.Size, s.ContentRevision, s.Digest, s.Suspect = o.Size, int64(t.Manifest.LastRevision), t.Manifest.Digest.String(), t.Manifest.Suspect
 	if t.Reused {
 		s.AgeSeconds = int64(age(o, s.CreatedOn, l.cfg.Now()).Seconds())
 	}

@@ -28,7 +28,7 @@ type Waited struct {
 }
 
 // WaitForFinal waits until one of the latest 4 fulls of the newest lineage that has fulls is
-// final. It looks every 15 seconds, and after timeout says that none came; that is no error,
+// final, and nothing of that lineage goes further: one that does is of a stop that is over. It looks every 15 seconds, and after timeout says that none came; that is no error,
 // the copy is made anyway. Without a timeout (0) it waits forever.
 //
 // A store that cannot be reached for a moment is asked again; one that refuses is an error.
@@ -95,12 +95,12 @@ func finalOf(t timeline.Timeline) Waited {
 			}
 		}
 		for i, s := range latest {
-			if !s.Name().Final {
+			if !s.Name().Final || s.Last < l.Newest {
 				continue
 			}
 			w := Waited{Final: s.Name().String()}
 			if i > 0 {
-				w.Note = fmt.Sprintf("%s is final, but %d newer fulls were written after it", s.Name(), i)
+				w.Note = fmt.Sprintf("%s is final, and %d newer fulls of the same revision were written after it", s.Name(), i)
 			}
 			return w
 		}

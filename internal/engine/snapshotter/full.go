@@ -88,7 +88,7 @@ func (n *session) ending(ctx context.Context) bool {
 func (n *session) rests(ctx context.Context) error {
 	for told := false; n.ending(ctx); told = true {
 		if !told {
-			n.log.Info("a full snapshot is due by the schedule, and waits: members are about to stop, and the newest one is the final one")
+			n.log.Info("a full snapshot is due, and waits: members are about to stop, and the newest one is the final one")
 		}
 		select {
 		case <-ctx.Done():
@@ -104,7 +104,7 @@ type asked struct {
 	final     bool   // the last one before a planned stop
 	purpose   string // of a final one; empty: none in particular
 	demanded  bool   // it is not taken if a full that began since was enough
-	scheduled bool   // it is not taken before a planned stop that is near
+	scheduled bool   // it is not taken before a planned stop that is near, nor is one that is demanded
 }
 
 // takeFull takes one full, after the one that is being taken, if there is any. It ends with ctx or
@@ -119,7 +119,7 @@ func (n *session) takeFull(ctx context.Context, which asked) (Taken, error) {
 	case <-ctx.Done():
 		return Taken{}, fmt.Errorf("take a full snapshot: %w", context.Cause(ctx))
 	}
-	if which.scheduled && n.ending(ctx) { // the one before was the final one
+	if (which.scheduled || which.demanded) && n.ending(ctx) { // the one before was the final one
 		return Taken{}, errRests
 	}
 	began := n.cfg.Now()

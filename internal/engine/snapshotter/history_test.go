@@ -447,6 +447,30 @@ func TestNoScheduledFullFollowsTheFinalOneBeforeAPlannedStop(t *testing.T) {
 	r.stop()
 }
 
+// The same of the full with which another one would begin, as when the leadership moves in between.
+func TestNobodyBeginsWithAFullAfterTheFinalOneBeforeAPlannedStop(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(3)
+	var near atomic.Bool
+	near.Store(true)
+	cfg, _, _ := stopping(t, e, s, &near)
+	cfg.Schedule = nil
+	r := start(t, cfg)
+	final := r.full(true)
+	r.stop()
+	cfg, asked, _ := stopping(t, e, s, &near)
+	cfg.Schedule = nil
+	r = start(t, cfg)
+	told(t, asked, 3)
+	if newest := r.Standing().LastFull; newest == nil || newest.Key != final.Key {
+		t.Errorf("the newest full is %+v, and the final one %s", newest, final.Key.Name)
+	}
+	near.Store(false)
+	r.delivered(func(full *Taken) bool { return full != nil && !full.Key.Name.Final })
+	r.stop()
+}
+
 // The same if it becomes due while the final one is being taken.
 func TestAScheduledFullThatWaitsForTheFinalOneIsNotTakenAfterIt(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ type Prior struct {
 //	deltas cannot continue                          the caller says why
 //	the last attempt failed                         it is still owed
 //	the newest full is older than the window
-//	a scheduled one was missed, and by the next one the newest would be older than the window
+//	a scheduled one was missed, also by another that began it
 func FullReason(p Prior, now time.Time, next func(time.Time) time.Time) string {
 	switch {
 	case !p.Exists:
@@ -47,8 +47,8 @@ func FullReason(p Prior, now time.Time, next func(time.Time) time.Time) string {
 	if age := now.Sub(created); age > p.Window {
 		return fmt.Sprintf("the newest full snapshot is %s old, more than %s", age.Round(time.Second), p.Window)
 	}
-	if missed := next(created); missed.Before(now) && next(now).Sub(created) > p.Window {
-		return fmt.Sprintf("the full snapshot scheduled for %s was missed, and until the next the newest would be older than %s", missed.UTC().Format(time.RFC3339), p.Window)
+	if missed := next(created); missed.Before(now) {
+		return fmt.Sprintf("the full snapshot scheduled for %s was missed", missed.UTC().Format(time.RFC3339))
 	}
 	return ""
 }

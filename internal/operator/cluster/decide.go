@@ -366,7 +366,7 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 		OthersLeave:                    step.Members == 1 && o.othersRun(),
 		DisableServiceAccountAutomount: s.DisableAutomount,
 	}
-	in.Images, p.images = imagesFor(e, s.Images)
+	in.Images, p.images = desired.ImagesFor(e, s.Images)
 	return in
 }
 
@@ -416,7 +416,7 @@ func (p *Plan) pick(o *Observed, size size, set desired.Set, tend bool) {
 				continue
 			}
 		}
-		if o.Etcd.RuntimeComponentsDisabled() && key.Kind != "ConfigMap" && key.Kind != "StatefulSet" {
+		if o.Etcd.RuntimeComponentsDisabled() && !staysDisabled(key.Kind) {
 			continue
 		}
 		p.Objects = append(p.Objects, object)

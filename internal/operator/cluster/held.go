@@ -26,7 +26,7 @@ func (s size) held() (rollout.ScaleStep, bool) {
 	case set != nil && set.DeletionTimestamp != nil:
 		step.Reason, step.Waits = "the StatefulSet is made anew", "the former one to be gone"
 	case set != nil && s.want > 0 && s.want < s.live.Members && s.goingClaim(s.want) != "":
-		step.Reason, step.Waits = "fewer members are wanted", s.goingClaim(s.want)+" to be replaced"
+		step.Reason, step.Waits = "fewer members are wanted", s.goingClaim(s.want)+" to be replaced, which is being deleted: delete its pod when all members are ready"
 	case set != nil && s.want == 0 && !s.o.Etcd.BackupsEnabled() && len(s.o.Pods) > 0 && s.goingClaim(s.live.Members) != "":
 		step.Reason, step.Waits = "no member is wanted, and without a store the data are on the volumes alone", s.goingClaim(s.live.Members)+" to be replaced, which is being deleted and would go with its pod"
 	default:

@@ -276,7 +276,7 @@ func snapshotBy(ctx context.Context, c *agentapi.Client, what Snapshot, timeout 
 		return taken{}, err
 	}
 	answered := time.Now()
-	t = taken{FinalSnapshot: druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision), Digest: s.Digest}}
+	t = taken{FinalSnapshot: druidv1alpha1.FinalSnapshot{Name: s.SnapName, Revision: max(s.LastRevision, s.ContentRevision), Digest: s.Digest, Suspect: s.Suspect}}
 	if s.AgeSeconds > 0 {
 		defer func() { t.age = time.Duration(s.AgeSeconds)*time.Second + time.Since(answered) }()
 	}

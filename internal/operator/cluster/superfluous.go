@@ -12,6 +12,11 @@ import (
 	"druid.internal/druid/internal/agentapi"
 )
 
+// staysDisabled: what is needed to begin again, and the identity of the Jobs that keep the backup locked.
+func staysDisabled(kind string) bool {
+	return kind == "ConfigMap" || kind == "StatefulSet" || kind == "ServiceAccount"
+}
+
 // superfluous finds what nobody wants any more.
 func (p *Plan) superfluous(o *Observed, size size) {
 	e := o.Etcd
@@ -39,7 +44,7 @@ func (p *Plan) superfluous(o *Observed, size size) {
 			for _, key := range slices.SortedFunc(maps.Keys(o.Live), func(a, b Key) int { return strings.Compare(a.String(), b.String()) }) {
 				m, _ := o.Live[key].(*druidv1alpha1.EtcdMember)
 				forgets := m != nil && m.Status.Revision > known(e)
-				if key.Kind != "ConfigMap" && key.Kind != "StatefulSet" && key.Kind != druidv1alpha1.KindEtcdOperatorTask && !forgets {
+				if !staysDisabled(key.Kind) && key.Kind != druidv1alpha1.KindEtcdOperatorTask && !forgets {
 					remove(key.Kind, key.Name, "switched off by the annotation %s", druidv1alpha1.AnnotationDisableRuntimeComponents)
 				}
 			}

@@ -132,6 +132,7 @@ func volumeMember(o *Observed, i int, listed []agentapi.Listed) volumes.Member {
 		return m
 	}
 	m.Trouble, m.Found = troubleOf(&member.Status)
+	m.Full = member.Status.VolumeFull != ""
 	if m.Found == "" && m.Claim != nil {
 		m.Found = m.Claim.Volume
 	}

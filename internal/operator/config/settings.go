@@ -98,7 +98,7 @@ func settings(c *Config) []setting {
 		{path: "controllers.etcd.disableEtcdServiceAccountAutomount", flag: "disable-etcd-serviceaccount-automount", value: toggle{&etcd.DisableEtcdServiceAccountAutomount},
 			doc: "set automountServiceAccountToken of the clusters' ServiceAccounts to false"},
 		{path: "controllers.etcd.etcdStatusSyncPeriod", flag: "etcd-status-sync-period", value: duration{&etcd.EtcdStatusSyncPeriod, time.Second},
-			doc: "the status of an Etcd is brought up to date at least so often; an Etcd of which nothing changes with time alone is looked at after four such periods, and whenever something happens to it"},
+			doc: "the status of an Etcd is brought up to date at least so often; an Etcd of which nothing changes with time alone is looked at after four such periods, or after a minute if that is sooner, but not before one, and whenever something happens to it"},
 		{path: "controllers.etcd.etcdMember.notReadyThreshold", flag: "etcd-member-notready-threshold", value: duration{&etcd.EtcdMember.NotReadyThreshold, time.Second},
 			doc: "a member that has been unknown for so long is not ready"},
 		{path: "controllers.etcd.etcdMember.unknownThreshold", flag: "etcd-member-unknown-threshold", value: duration{&etcd.EtcdMember.UnknownThreshold, time.Second},

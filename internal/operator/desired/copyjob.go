@@ -33,7 +33,7 @@ const copyScratch = "copy-backups-scratch"
 // finds what the one before proved. The pods are those of the namespace's default ServiceAccount, which
 // has the identity in the cloud that stores without a Secret are reached with.
 func CopyJob(in CopyInput) (*batchv1.Job, error) {
-	no, limit, one := false, int32(restarts), int32(1)
+	no, limit, one := false, int32(restarts), int32(1) // suspend is said, so that it is set back
 	images := in.Images
 	if in.Live != nil {
 		images = imagesOf(in.Live.Spec.Template.Spec, images)
@@ -64,7 +64,7 @@ func CopyJob(in CopyInput) (*batchv1.Job, error) {
 			Name: in.Task.JobName(), Namespace: in.Task.Namespace, Labels: in.Task.JobLabels(), OwnerReferences: []metav1.OwnerReference{in.Task.OwnerReference()},
 		},
 		Spec: batchv1.JobSpec{
-			BackoffLimit: &limit, Parallelism: &one, Completions: &one,
+			Suspend: &no, BackoffLimit: &limit, Parallelism: &one, Completions: &one,
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: in.Task.JobPodLabels()}, Spec: pod},
 		},
 	}

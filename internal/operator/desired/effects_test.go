@@ -20,8 +20,8 @@ import (
 var elsewhere = map[string]string{
 	"backup.compactionResources":         "the condition FieldsWithoutEffect",
 	"backup.snapshotCompaction":          "the condition FieldsWithoutEffect",
-	"backup.image":                       "imagesFor of package cluster, which gives it as Images",
-	"etcd.image":                         "imagesFor of package cluster, which gives it as Images",
+	"backup.image":                       "ImagesFor, by which callers give it as Images",
+	"etcd.image":                         "ImagesFor, by which callers give it as Images",
 	"etcd.peerUrlTls.clientTLSSecretRef": "the condition FieldsWithoutEffect",
 	"hibernation":                        "package hibernation",
 	"backup.store.roles":                 "the CronJobs of tasks",

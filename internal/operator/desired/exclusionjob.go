@@ -4,7 +4,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -38,8 +37,7 @@ func ExclusionSecret(e *druidv1alpha1.Etcd) (druidv1alpha1.SecretUse, bool) {
 	return e.StoreSecret()
 }
 
-// ExclusionJob leaves snapshots out of restores, or takes that back, once. Its pods stay when they have failed, for what
-// they said.
+// ExclusionJob leaves snapshots out of restores, or takes that back, once.
 func ExclusionJob(in ExclusionInput) *batchv1.Job {
 	run := taskRun{
 		component: druidv1alpha1.ComponentExclusionJob, verb: "exclude", scratch: "exclusion-scratch",
@@ -62,7 +60,6 @@ func ExclusionJob(in ExclusionInput) *batchv1.Job {
 	labels[druidv1alpha1.LabelOwnedBy] = in.Etcd.Name // one is found when its task is gone
 	spec, limit := taskJobSpec(in.TaskInput, run, labels), int64(ExclusionLimit/time.Second)
 	spec.ActiveDeadlineSeconds = &limit
-	spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action: batchv1.PodFailurePolicyActionFailJob,
 		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{

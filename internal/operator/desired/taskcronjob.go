@@ -79,7 +79,7 @@ func taskJobSpec(in TaskInput, run taskRun, labels map[string]string) batchv1.Jo
 	s := *in.Etcd.Spec.Backup.Store
 	s.SecretRef = run.secret
 	pod := corev1.PodSpec{
-		RestartPolicy:                corev1.RestartPolicyOnFailure,
+		RestartPolicy:                corev1.RestartPolicyNever, // the pods that failed stay with the Job, for what they said
 		ServiceAccountName:           in.Etcd.ServiceAccountName(),
 		AutomountServiceAccountToken: &no,
 		EnableServiceLinks:           &no,

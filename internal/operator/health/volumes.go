@@ -147,7 +147,7 @@ func (v view) going(c *corev1.PersistentVolumeClaim) string {
 		}
 		text := fmt.Sprintf("it is being deleted and goes with the pod %s", p.Name)
 		if v.size() == 1 {
-			text += ", and no other member has the data: set spec.replicas to 3 until others have it"
+			text += ", and no other member has the data: set spec.replicas to 3, delete the pod when all are ready, and go back to 1 when they are again"
 		}
 		return text
 	}

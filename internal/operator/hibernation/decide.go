@@ -89,6 +89,8 @@ func (f Facts) prove(s Step) Step {
 	reason, why, after := f.unfit()
 	ended := f.ended()
 	switch a := f.Attempt; {
+	case reason == "" && f.Unprotected && len(f.unfenced(f.final())) > 0:
+		return f.stop(s, nil, fmt.Sprintf("spec.hibernation.allowUnprotected has it so, although %s served clients after %s was asked for", strings.Join(f.unfenced(f.final()), ", "), f.final().Name))
 	case reason == "":
 		return f.stop(s, f.final(), "")
 	case a.Running:
@@ -249,6 +251,8 @@ func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1
 		return true, ""
 	case f.Keep:
 		return false, ""
+	case f.Unprotected:
+		return false, kept + "spec.hibernation.allowUnprotected is set"
 	case f.Locks && !f.locked(final):
 		return false, kept + "it is not known to be locked any more"
 	case !f.locked(final) && !f.fresh(final):
@@ -312,8 +316,8 @@ func (f Facts) wake() Step {
 			s.Hold = "the volume claims that are left to go, as some are gone already: " + s.Message
 			return s
 		}
-		if (f.Claims == 0 || r.VolumesGoSince != nil) && !f.reaches(final) {
-			return s.hold(druidv1alpha1.ReasonStoreChanged, "the store: without volumes the members would begin with nothing; "+f.elsewhere(final))
+		if (f.Claims == 0 || r.VolumesGoSince != nil) && !f.reaches(final) && !f.Unprotected {
+			return s.hold(druidv1alpha1.ReasonStoreChanged, "the store: without volumes the members would begin with what is in another place, or with nothing; "+f.elsewhere(final)+"; or set spec.hibernation.allowUnprotected to begin so")
 		}
 	}
 	if r.AwakeSince == nil {

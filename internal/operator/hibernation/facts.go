@@ -173,13 +173,19 @@ func (f Facts) final() *druidv1alpha1.FinalSnapshot {
 // and leases may have been made since, which raise no revision. Of one of which the record alone tells it is known when it was
 // proven. Of another, when it was asked for: not before all members refused clients for as long as makes up for how both are measured.
 func (f Facts) served(final *druidv1alpha1.FinalSnapshot) (names []string) {
+	if f.Attempt.Taken != nil && f.Unprotected {
+		return nil // it was not waited for that all refuse clients
+	}
+	return f.unfenced(final)
+}
+
+// unfenced is served, also of who allows it.
+func (f Facts) unfenced(final *druidv1alpha1.FinalSnapshot) (names []string) {
 	since := final.VerifiedAt.Add(f.Settle)
 	// Whoever proved it has another clock than this operator, so that nothing can be told from that moment.
 	unknown := f.Attempt.Taken == nil && f.Now.Before(final.VerifiedAt.Time)
 	if f.Attempt.Taken != nil {
-		if since = f.Attempt.Began; f.Unprotected {
-			return nil // it was not waited for that all refuse clients
-		}
+		since = f.Attempt.Began
 	}
 	for _, m := range f.Members {
 		if m.Known && m.Cannot == "" && !since.IsZero() && (unknown || m.Refuses < f.Now.Sub(since)) {

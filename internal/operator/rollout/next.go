@@ -182,7 +182,7 @@ func (f Facts) endangered() string {
 	case f.Voters != int(f.Replicas):
 		return fmt.Sprintf("%d members vote and %d pods are wanted: the change of size ends first%s", f.Voters, f.Replicas, because(f.MembersWhy))
 	case f.Voters == 1 && f.Pods[0].ClaimGoing != "":
-		return fmt.Sprintf("%s stays: its claim %s is being deleted and goes with it, and no other member has the data: set spec.replicas to 3 until others have it", f.Pods[0].Name, f.Pods[0].ClaimGoing)
+		return fmt.Sprintf("%s stays: its claim %s is being deleted and goes with it, and no other member has the data: set spec.replicas to 3, delete the pod when all are ready, and go back to 1 when they are again", f.Pods[0].Name, f.Pods[0].ClaimGoing)
 	case f.Voters > 1 && len(f.Pods)-1 < quorum(f.Voters):
 		return fmt.Sprintf("of %d members that vote all are needed for a majority", f.Voters)
 	case !f.MembersHealthy:

@@ -44,6 +44,8 @@ func every(change func(*Member)) func(*Facts) {
 
 func ill(i int) func(*Facts) { return at(i, func(m *Member) { m.Healthy, m.Leader = false, false }) }
 
+func full(i int) func(*Facts) { return at(i, func(m *Member) { m.Full = true }) }
+
 func readOnly(i int) func(*Facts) {
 	return at(i, func(m *Member) { m.Healthy, m.Leader, m.Trouble, m.Confirmed = false, false, ReadOnly, true })
 }
@@ -166,6 +168,10 @@ var rules = []struct {
 	{"3.11", "the new volume is as small", cluster(3, wants("20Gi"), templated, grown(1, "20Gi", "uid-former")), "Report", "no larger"},
 	{"3.12", "a fixed class, another member is ill", cluster(3, wants("20Gi"), templated, ill(0)), "Wait", "main-0 takes no part"},
 	{"3.12", "a fixed class, the member itself is ill", cluster(3, wants("20Gi"), templated, ill(1)), "Wait", "main-1 takes no part"},
+	{"3.13", "a fixed class, the member is down as its volume is full", cluster(3, wants("20Gi"), templated, ill(0), full(0)), "WriteDown main-0 grow 20Gi uid-0", ""},
+	{"3.13", "the same, and its pod is waited for", cluster(3, wants("20Gi"), templated, ill(0), full(0), func(f *Facts) { f.Rolling = "main-0 is not ready" }), "WriteDown main-0 grow 20Gi uid-0", ""},
+	{"3.12", "a fixed class, two are down as they are full", cluster(3, wants("20Gi"), templated, ill(0), full(0), ill(1), full(1)), "Wait", "main-0 takes no part"},
+	{"3.13", "a fixed class, a volume is full and its member works", cluster(3, wants("20Gi"), templated, full(0)), "WriteDown main-1 grow 20Gi uid-1", ""},
 	{"3.12", "a fixed class, the backups are ill", cluster(3, wants("20Gi"), templated, func(f *Facts) { f.BackupHealthy, f.BackupWhy = false, "no bucket" }), "Wait", "(no bucket)"},
 	{"3.12", "a fixed class, the size changes", cluster(3, wants("20Gi"), templated, func(f *Facts) { f.Resizing = "from 3 members to 5" }), "Wait", "from 3"},
 	{"3.12", "a fixed class, pods are replaced", cluster(3, wants("20Gi"), templated, func(f *Facts) { f.Rolling = "main-1 waits" }), "Wait", "main-1 waits"},

@@ -60,6 +60,8 @@ type Member struct {
 
 	Trouble Trouble
 	Found   string // of Mismatch: whose volume it is
+	// Full: there is no room on it, by its own word, so that its etcd ends again and again.
+	Full bool
 	// Confirmed: its sidecar says the same at this moment. What an EtcdMember says may be old.
 	Confirmed bool
 	// Worked is when it began to vote last, as far as it says.

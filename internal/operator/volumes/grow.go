@@ -99,16 +99,21 @@ func (f Facts) anew(smaller []Member) Action {
 		Reason: fmt.Sprintf("%s is replaced by one of %s: its class cannot grow it, and the other members have the data", c.Name, want)}
 }
 
-// first is whose turn it is: who was written down already, then the highest ordinal, then who leads.
+// gaveOut: the member ended because its volume is full, and comes back with a larger one alone.
+func (m Member) gaveOut() bool { return m.Full && !m.Healthy }
+
+// first is whose turn it is: who was written down already, then who is down for it, then the highest ordinal, then who leads.
 func (f Facts) first(smaller []Member) Member {
 	turn := func(m Member) int {
 		switch g := m.Record.Grow; {
 		case g != nil && g.Claim == m.Claim.UID && g.Size.Cmp(f.Want) == 0:
 			return 0
-		case !m.Leader:
+		case m.gaveOut():
 			return 1
+		case !m.Leader:
+			return 2
 		}
-		return 2
+		return 3
 	}
 	return slices.MinFunc(smaller, func(a, b Member) int {
 		if d := turn(a) - turn(b); d != 0 {
@@ -118,14 +123,14 @@ func (f Facts) first(smaller []Member) Member {
 	})
 }
 
-// unsettled says why a healthy member may not lose its volume now.
+// unsettled says why a member may not lose its volume now. One that is down as it is full may: the others have its data.
 func (f Facts) unsettled(m Member) string {
 	switch {
 	case f.Resizing != "":
 		return f.Resizing
-	case f.Rolling != "":
+	case f.Rolling != "" && !m.gaveOut(): // which waits for it
 		return f.Rolling
-	case !m.Healthy && f.MembersKnown:
+	case !m.Healthy && f.MembersKnown && !m.gaveOut():
 		return m.Why
 	}
 	if why := f.endangers(m); why != "" {

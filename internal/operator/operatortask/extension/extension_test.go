@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/operatortask/task"
 )
 
@@ -42,6 +43,23 @@ func TestHoldsAreReleasedAfterWakingUp(t *testing.T) {
 		// At 00:01:40, and what is held is released ten minutes later at the earliest.
 		if want := map[bool]string{true: "11 * * * *", false: "0 3 * * *"}[c.want]; job.Spec.Schedule != want {
 			t.Errorf("%s: it runs at %s, want %s", phrase, job.Spec.Schedule, want)
+		}
+	}
+}
+
+// The image of the sidecars may be the only one that can be pulled.
+func TestJobsHaveTheImageOfTheSidecars(t *testing.T) {
+	e := &druidv1alpha1.Etcd{}
+	e.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Provider: new(druidv1alpha1.StorageProvider("gcp")), Prefix: "p"}
+	e.Spec.Backup.FullSnapshotSchedule = new("0 3 * * *")
+	for image, want := range map[string]string{"": "registry.local/own:1", "mirror.corp/own:2": "mirror.corp/own:2", "mirror.corp/etcdbrctl:v0.43.0": "registry.local/own:1"} {
+		e.Spec.Backup.Image = &image
+		job, err := cronJob(&task.Task{}, task.Place{Etcd: e, Images: desired.Images{Sidecar: "registry.local/own:1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Image; got != want {
+			t.Errorf("spec.backup.image %q: the Job runs %q, want %q", image, got, want)
 		}
 	}
 }

@@ -181,8 +181,9 @@ type Place struct {
 
 // Input is what the Jobs and CronJobs of all types depend on. A Job has no schedule.
 func (p Place) Input(t *Task, when Schedule) desired.TaskInput {
+	images, _ := desired.ImagesFor(p.Etcd, p.Images) // those that are replaced are told of with the Etcd
 	return desired.TaskInput{
-		Task: &druidv1alpha1.EtcdOperatorTask{ObjectMeta: t.Meta()}, Etcd: p.Etcd, Images: p.Images, HostPath: p.HostPath,
+		Task: &druidv1alpha1.EtcdOperatorTask{ObjectMeta: t.Meta()}, Etcd: p.Etcd, Images: images, HostPath: p.HostPath,
 		Schedule: when.When, TimeZone: when.Zone, Every: when.Every,
 	}
 }

@@ -1,18 +1,16 @@
-package cluster
+package desired
 
 import (
 	"testing"
-
-	"druid.internal/druid/internal/operator/desired"
 )
 
 // Whoever mirrors the original's images keeps the names of the programs, and seldom the path.
 func TestImagesOfTheOriginalAreReplacedWhereverTheyComeFrom(t *testing.T) {
-	own := desired.Images{Wrapper: "registry.local/etcd-druid:v1", Sidecar: "registry.local/etcd-druid:v1", Init: "registry.local/etcd-druid:v1"}
-	named := desired.Images{Wrapper: "registry.local/ours/etcd-wrapper:v1", Sidecar: "registry.local:5000/ours/etcdbrctl:v1"}
+	own := Images{Wrapper: "registry.local/etcd-druid:v1", Sidecar: "registry.local/etcd-druid:v1", Init: "registry.local/etcd-druid:v1"}
+	named := Images{Wrapper: "registry.local/ours/etcd-wrapper:v1", Sidecar: "registry.local:5000/ours/etcdbrctl:v1"}
 	for phrase, c := range map[string]struct {
 		image    string
-		own      desired.Images
+		own      Images
 		replaced bool
 	}{
 		"as the original names its wrapper":    {"europe-docker.pkg.dev/gardener-project/public/gardener/etcd-wrapper:v0.8.0", own, true},
@@ -32,9 +30,9 @@ func TestImagesOfTheOriginalAreReplacedWhereverTheyComeFrom(t *testing.T) {
 		"the original's beside ours so named":  {"mirror.corp/etcd-wrapper:v0.8.0", named, true},
 		"a registry that is named as the tool": {"etcdbrctl:5000/tools:1", own, false},
 	} {
-		e := newEtcd(1)
+		e := etcd(nil)
 		e.Spec.Etcd.Image, e.Spec.Backup.Image = &c.image, &c.image
-		images, replaced := imagesFor(e, c.own)
+		images, replaced := ImagesFor(e, c.own)
 		if got := len(replaced) == 2; got != c.replaced || got != (images.Wrapper == c.own.Wrapper && images.Sidecar == c.own.Sidecar) && c.image != c.own.Wrapper {
 			t.Errorf("%s: replaced %q, taken %+v; want that it is replaced: %t", phrase, replaced, images, c.replaced)
 		}

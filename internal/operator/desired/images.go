@@ -1,16 +1,15 @@
-package cluster
+package desired
 
 import (
 	"slices"
 	"strings"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
-	"druid.internal/druid/internal/operator/desired"
 )
 
-// imagesFor are those of the specification, or else the operator's. Those of the original project, which
+// ImagesFor are those of the specification, or else the operator's. Those of the original project, which
 // know neither our flags nor our files, are replaced by the operator's; replaced names their fields.
-func imagesFor(e *druidv1alpha1.Etcd, own desired.Images) (images desired.Images, replaced []string) {
+func ImagesFor(e *druidv1alpha1.Etcd, own Images) (images Images, replaced []string) {
 	images = own
 	for _, f := range []struct {
 		field string
@@ -22,7 +21,7 @@ func imagesFor(e *druidv1alpha1.Etcd, own desired.Images) (images desired.Images
 	} {
 		switch {
 		case f.image == nil || *f.image == "":
-		case ofOriginal(*f.image, own):
+		case imageOfOriginal(*f.image, own):
 			replaced = append(replaced, f.field+" "+*f.image)
 		default:
 			*f.into = *f.image
@@ -31,11 +30,11 @@ func imagesFor(e *druidv1alpha1.Etcd, own desired.Images) (images desired.Images
 	return images, replaced
 }
 
-// ofOriginal tells images of the original project, such as
+// imageOfOriginal tells images of the original project, such as
 // europe-docker.pkg.dev/gardener-project/public/gardener/etcdbrctl:v0.41.2, by the name of the program. Mirrors keep
 // that and change the path. A name that others use as well counts with gardener in the path alone, and none does of
 // the repositories that the operator's own images are in.
-func ofOriginal(image string, own desired.Images) bool {
+func imageOfOriginal(image string, own Images) bool {
 	path := repository(image)
 	for _, ours := range []string{own.Wrapper, own.Sidecar, own.Init} {
 		if path == repository(ours) {

@@ -1,0 +1,54 @@
+package open
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Keys are read again by those who use them; what else is in a Secret only when a store is opened.
+func TestAChangedFileOfASecretIsNoticedOnce(t *testing.T) {
+	for variable, path := range map[string]func(dir string) string{
+		"AWS_APPLICATION_CREDENTIALS":      func(dir string) string { return dir },
+		"AZURE_APPLICATION_CREDENTIALS":    func(dir string) string { return dir },
+		"ALICLOUD_APPLICATION_CREDENTIALS": func(dir string) string { return dir },
+		"GOOGLE_APPLICATION_CREDENTIALS":   func(dir string) string { return filepath.Join(dir, "serviceaccount.json") },
+	} {
+		dir := t.TempDir()
+		write := func(name, content string) {
+			t.Helper()
+			next := filepath.Join(dir, "next")
+			if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(next, filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("serviceaccount.json", "{}")
+		write("endpoint", "https://one")
+		changed := FromEnvironment(func(name string) string {
+			if name == variable {
+				return path(dir)
+			}
+			return ""
+		}, "").Changes()
+		for _, step := range []struct {
+			what   string
+			change func()
+			want   bool
+		}{
+			{"nothing", func() {}, false},
+			{"another content", func() { write("endpoint", "https://two") }, true},
+			{"nothing since", func() {}, false},
+			{"one more", func() { write("trustedCaCert", "pem") }, true},
+			{"one less", func() { _ = os.Remove(filepath.Join(dir, "trustedCaCert")) }, true},
+			{"all are gone", func() { _ = os.RemoveAll(dir) }, true},
+			{"they are still gone", func() {}, false},
+		} {
+			if step.change(); changed() != step.want {
+				t.Errorf("%s, %s: want that it is noticed: %t", variable, step.what, step.want)
+			}
+		}
+	}
+}
