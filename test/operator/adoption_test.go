@@ -199,4 +199,11 @@ func TestAStatefulSetThatCannotBeChangedIsMadeAnewAroundItsPods(t *testing.T) {
 	if d := cmp.Diff(want, order); d != "" {
 		t.Errorf("the steps (-want +got):\n%s\n%s", d, strings.Join(s.asked(t, "shop", begun), "\n"))
 	}
+	// By their labels they are found and removed when the last pod of the original has gone.
+	for _, name := range []string{"main-full-snap", "main-delta-snap"} {
+		l, err := s.Client.CoordinationV1().Leases("shop").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || l.Labels["app.kubernetes.io/part-of"] != "main" || l.Labels["instance"] != "main" {
+			t.Errorf("the Lease %s has the labels %v (%v)", name, l.Labels, err)
+		}
+	}
 }

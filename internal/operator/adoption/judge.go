@@ -20,6 +20,9 @@ type Found struct {
 	// Pods and Claims are those of the StatefulSet, whatever labels they have.
 	Pods   []*corev1.Pod
 	Claims []*corev1.PersistentVolumeClaim
+	// Leases are the heartbeats of snapshots, which ours do not have: they are found by their labels when the last pod of the original
+	// has gone, and removed.
+	Leases []client.Object
 	// Members are what the members' etcds said, by ordinal; who did not answer is left out.
 	Members map[int]agentapi.Member
 }
@@ -28,8 +31,8 @@ type Found struct {
 type Verdict struct {
 	// Refused is why the cluster is not taken over, each with the way out. Nothing is touched then.
 	Refused []string
-	// Relabel are pods and claims as they shall be: with the labels by which the new StatefulSet
-	// finds them. The Services find the pods by them too, so all have them before anything else is
+	// Relabel are pods, claims and Leases as they shall be: with the labels by which the new StatefulSet
+	// and the operator find them. The Services find the pods by them too, so all have them before anything else is
 	// changed.
 	Relabel []client.Object
 	// Replace are the fields because of which the StatefulSet has to be made anew around its pods;
@@ -68,7 +71,7 @@ func immutable(e *druidv1alpha1.Etcd, s *appsv1.StatefulSet) (fields []string) {
 	return fields
 }
 
-// unlabelled are the pods and claims that lack labels, as they shall be.
+// unlabelled are the pods, claims and Leases that lack labels, as they shall be.
 func unlabelled(f Found) (all []client.Object) {
 	for i := range f.Pods {
 		if lacks(f.Pods[i].Labels, f.Etcd.MemberPodLabels()) {
@@ -78,6 +81,12 @@ func unlabelled(f Found) (all []client.Object) {
 	for i := range f.Claims {
 		if lacks(f.Claims[i].Labels, f.Etcd.SelectorLabels()) {
 			all = append(all, labelled(f.Claims[i].DeepCopy(), f.Etcd.SelectorLabels()))
+		}
+	}
+	ours := map[string]string{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: druidv1alpha1.LabelValue(f.Etcd.Name)}
+	for _, l := range f.Leases {
+		if lacks(l.GetLabels(), ours) {
+			all = append(all, labelled(l.DeepCopyObject().(client.Object), ours))
 		}
 	}
 	return all

@@ -8,8 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
@@ -189,6 +191,26 @@ func TestEachCaseIsRefusedByItsOwnRule(t *testing.T) {
 	for _, r := range rules {
 		if !met[r.number] {
 			t.Errorf("no case is refused by rule %d (%s)", r.number, r.phrase)
+		}
+	}
+}
+
+// The operator finds them by their labels when it removes them.
+func TestHeartbeatsOfSnapshotsGetLabels(t *testing.T) {
+	with := func(labels map[string]string) func(*Found) {
+		return func(f *Found) {
+			f.Leases = []client.Object{&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "main-full-snap", Labels: labels}}}
+		}
+	}
+	for phrase, c := range map[string]struct {
+		labels map[string]string
+		want   int
+	}{
+		"former ones": {map[string]string{"instance": "main"}, 1},
+		"today's":     {map[string]string{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: "main"}, 0},
+	} {
+		if v := Judge(found(with(c.labels))); len(v.Relabel) != c.want || c.want == 1 && (v.Relabel[0].GetLabels()[druidv1alpha1.LabelPartOf] != "main" || v.Relabel[0].GetLabels()["instance"] != "main") {
+			t.Errorf("%s: %v are labelled, want %d", phrase, v.Relabel, c.want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,9 +38,13 @@ func (p *Plan) adopt(o *Observed) {
 	if !o.foreign() {
 		return
 	}
-	p.Adoption = adoption.Judge(adoption.Found{
-		Etcd: o.Etcd, StatefulSet: o.StatefulSet, ConfigMap: o.ConfigMap, Pods: o.Pods, Claims: o.Claims, Members: o.Sidecars,
-	})
+	found := adoption.Found{Etcd: o.Etcd, StatefulSet: o.StatefulSet, ConfigMap: o.ConfigMap, Pods: o.Pods, Claims: o.Claims, Members: o.Sidecars}
+	for _, name := range []string{o.Etcd.FullSnapshotLeaseName(), o.Etcd.DeltaSnapshotLeaseName()} {
+		if l, there := o.Live[Key{kindLease, name}]; there {
+			found.Leases = append(found.Leases, l)
+		}
+	}
+	p.Adoption = adoption.Judge(found)
 	for _, why := range p.Adoption.Refused {
 		p.Refused = append(p.Refused, "the cluster of the original is not taken over: "+why)
 	}
@@ -116,10 +121,37 @@ func (r *Reconciler) unlabelled(ctx context.Context, o *Observed) error {
 			o.Claims = append(o.Claims, c)
 		}
 	}
+	return r.unlabelledLeases(ctx, o)
+}
+
+// unlabelledLeases adds the heartbeats of members and of snapshots that have not got our labels.
+func (r *Reconciler) unlabelledLeases(ctx context.Context, o *Observed) error {
+	names := []string{o.Etcd.FullSnapshotLeaseName(), o.Etcd.DeltaSnapshotLeaseName()}
+	for i := range int(o.replicas()) {
+		names = append(names, o.Etcd.MemberLeaseName(i))
+	}
+	for i, name := range names {
+		key := Key{kindLease, name}
+		if _, known := o.Live[key]; known {
+			continue
+		}
+		l := &coordinationv1.Lease{}
+		found, err := r.readLive(ctx, o.Etcd, name, l)
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue
+		}
+		o.Live[key] = l
+		if i > 1 { // of a member
+			o.Leases = append(o.Leases, *l)
+		}
+	}
 	return nil
 }
 
-// relabel gives pods and claims the labels by which the new StatefulSet and the Services find them.
+// relabel gives pods, claims and Leases the labels by which the new StatefulSet, the Services and this operator find them.
 func (r *Reconciler) relabel(ctx context.Context, o *Observed, p Plan, out *outcome) {
 	if o.foreign() && len(p.Objects) > 0 {
 		r.event(o.Etcd, TakingOver, fmt.Sprintf("the cluster of the original is taken over; its pods are replaced one at a time: %d", len(o.Pods)))
