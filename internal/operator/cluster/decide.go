@@ -30,14 +30,12 @@ type Settings struct {
 	AutoReconcile    bool // every change of a specification is acted on
 	DisableAutomount bool // of the clusters' ServiceAccounts
 	Thresholds       health.Thresholds
-	// HostPath is the directory of the nodes with local stores; empty: the default.
-	HostPath string
 }
 
 // Identity is a digest of what makes the pods' template, besides the specification. Templates that
-// another operator made, before an upgrade perhaps, are changed only when somebody asks for it.
+// another operator made, before an upgrade perhaps, are changed only when somebody asks for it. The "" was once an option: digests are what they were.
 func (s Settings) Identity() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %t %q", s.Images, s.DisableAutomount, s.HostPath))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %t \"\"", s.Images, s.DisableAutomount))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -357,7 +355,7 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 		Etcd:    e,
 		Members: step.Members, Replicas: step.Replicas, PeerTLS: step.PeerTLS, PeerCertificates: step.PeerCertificates,
 		Owner:    ownerOf(o),
-		TakeOver: e.TakesOverBackups(), HostPath: s.HostPath, Token: o.NewToken, ClaimTemplate: o.keptTemplate(e),
+		TakeOver: e.TakesOverBackups(), Token: o.NewToken, ClaimTemplate: o.keptTemplate(e),
 		Original:                       o.foreign() || o.originals(),
 		Closed:                         p.Sleep.Closed,
 		AtLeast:                        atLeast(o.Etcd, p.Hibernation),

@@ -16,8 +16,7 @@ import (
 
 // Settings are what the operator was configured with.
 type Settings struct {
-	Images   desired.Images
-	HostPath string // the directory of the nodes with local stores; empty: the default
+	Images desired.Images
 }
 
 // State is how far a task is.
@@ -60,7 +59,7 @@ func Decide(o *Observed, s Settings) (Plan, error) {
 	var want *batchv1.Job
 	if why == "" {
 		var err error
-		want, err = desired.CopyJob(desired.CopyInput{Task: o.Task, Images: s.Images, HostPath: s.HostPath, Live: job})
+		want, err = desired.CopyJob(desired.CopyInput{Task: o.Task, Images: s.Images, Live: job})
 		if err != nil {
 			return Plan{}, err
 		}

@@ -17,9 +17,8 @@ const ContainerCopy = "copy-backups"
 
 // CopyInput is everything that the Job of a task depends on.
 type CopyInput struct {
-	Task     *druidv1alpha1.EtcdCopyBackupsTask // whose stores have a known provider, and a container unless they are local
-	Images   Images
-	HostPath string // as in Input
+	Task   *druidv1alpha1.EtcdCopyBackupsTask // whose stores have a known provider, and a container unless they are local
+	Images Images
 	// Live is the Job that exists: its images stay, as a Job's pods cannot be changed. nil: there is none.
 	Live *batchv1.Job
 }
@@ -134,7 +133,7 @@ func mountLocal(in CopyInput, image string, pod *corev1.PodSpec) {
 			continue
 		}
 		mounted[container(s.spec)] = true
-		volume, mount := localDirectory(in.HostPath, s.spec, s.volume)
+		volume, mount := localDirectory(s.spec, s.volume)
 		pod.Volumes = append(pod.Volumes, volume)
 		pod.Containers[0].VolumeMounts = append(pod.Containers[0].VolumeMounts, mount)
 		pod.InitContainers = append(pod.InitContainers, giveAway(s.init, image, mount))

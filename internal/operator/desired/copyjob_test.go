@@ -103,11 +103,11 @@ func TestCredentialsOfBothStoresOfACopyAreKeptApart(t *testing.T) {
 }
 
 func TestADirectoryThatBothStoresOfACopyAreInIsMountedOnce(t *testing.T) {
-	job := copyJob(t, CopyInput{Task: copyTask(storeSpec("local", "both", "p", ""), storeSpec("local", "both", "q", "")), Images: copyImages, HostPath: "/srv"})
+	job := copyJob(t, CopyInput{Task: copyTask(storeSpec("local", "both", "p", ""), storeSpec("local", "both", "q", "")), Images: copyImages})
 	pod := job.Spec.Template.Spec
 	paths := 0
 	for _, v := range pod.Volumes {
-		if v.HostPath != nil && v.HostPath.Path == "/srv/both" {
+		if v.HostPath != nil && v.HostPath.Path == DefaultHostPath+"/both" {
 			paths++
 		}
 	}

@@ -36,8 +36,6 @@ type Input struct {
 	// CLUSTER/NAMESPACE/NAME/UID. TakeOver: they write although another owner claimed it.
 	Owner    string
 	TakeOver bool
-	// HostPath is the directory of the nodes below which a local store is; empty: [DefaultHostPath].
-	HostPath string
 	// Token of the sidecars' HTTP API; nil: the Secret that exists stays as it is.
 	Token []byte
 	// ClaimTemplate is that of the StatefulSet that exists: it cannot be changed. nil: a new one.
@@ -64,7 +62,7 @@ func Owner(cluster string, e *druidv1alpha1.Etcd) string {
 	return strings.Join([]string{cluster, e.Namespace, e.Name, string(e.UID)}, "/")
 }
 
-// DefaultHostPath is where local stores are on the nodes.
+// DefaultHostPath is the directory of the nodes below which local stores are.
 const DefaultHostPath = "/etc/gardener/local-backupbuckets"
 
 // Set is all objects of an Etcd.

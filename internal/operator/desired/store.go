@@ -128,20 +128,17 @@ const (
 	localVolume = "local-backup"
 )
 
-// localStore is the directory of the node that a local store is, with its mount.
+// localStore is that of the members.
 func localStore(in Input) (corev1.Volume, corev1.VolumeMount) {
-	return localDirectory(in.HostPath, in.Etcd.Spec.Backup.Store, localVolume)
+	return localDirectory(in.Etcd.Spec.Backup.Store, localVolume)
 }
 
-// localDirectory is the directory below root that a local store is, as a volume with its mount.
-func localDirectory(root string, s *druidv1alpha1.StoreSpec, volume string) (corev1.Volume, corev1.VolumeMount) {
-	if root == "" {
-		root = DefaultHostPath
-	}
+// localDirectory is the directory of the node that a local store is, as a volume with its mount.
+func localDirectory(s *druidv1alpha1.StoreSpec, volume string) (corev1.Volume, corev1.VolumeMount) {
 	name := container(s)
 	create := corev1.HostPathDirectoryOrCreate
 	return corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
-			HostPath: &corev1.HostPathVolumeSource{Path: path.Join(root, name), Type: &create},
+			HostPath: &corev1.HostPathVolumeSource{Path: path.Join(DefaultHostPath, name), Type: &create},
 		}},
 		corev1.VolumeMount{Name: volume, MountPath: path.Join(home, name)}
 }

@@ -13,10 +13,9 @@ import (
 
 // TaskInput is everything that the CronJob or Job of a task depends on, whatever its type.
 type TaskInput struct {
-	Task     *druidv1alpha1.EtcdOperatorTask // its name, namespace and uid
-	Etcd     *druidv1alpha1.Etcd             // with its defaults, and a store
-	Images   Images
-	HostPath string // as in Input
+	Task   *druidv1alpha1.EtcdOperatorTask // its name, namespace and uid
+	Etcd   *druidv1alpha1.Etcd             // with its defaults, and a store
+	Images Images
 
 	// Of a CronJob:
 	Schedule string // without a zone of time
@@ -108,7 +107,7 @@ func taskJobSpec(in TaskInput, run taskRun, labels map[string]string) batchv1.Jo
 		c.VolumeMounts = append(c.VolumeMounts, *mount)
 	}
 	if isLocal(in.Etcd) {
-		volume, mount := localDirectory(in.HostPath, &s, localVolume)
+		volume, mount := localDirectory(&s, localVolume)
 		pod.Volumes = append(pod.Volumes, volume)
 		c.VolumeMounts = append(c.VolumeMounts, mount)
 		pod.InitContainers = []corev1.Container{giveAway("change-backup-bucket-permissions", in.Images.Init, mount)}

@@ -21,9 +21,8 @@ import (
 
 // Settings are what the operator was configured with.
 type Settings struct {
-	Images   desired.Images
-	HostPath string        // the directory of the nodes with local stores; empty: the default
-	Again    time.Duration // between looks at a task that waits, and between attempts
+	Images desired.Images
+	Again  time.Duration // between looks at a task that waits, and between attempts
 }
 
 // Plan is what follows from a look.
@@ -234,7 +233,7 @@ func run(o *Observed, row task.Type, s Settings, now time.Time) Plan {
 		if code, why := failing(row.Checks, o.Task, o.Etcd); why != "" { // they held when the task was begun
 			return stop(o, row, true, code, why)
 		}
-		made := row.Job.Make(o.Task, task.Place{Etcd: o.Etcd, Images: s.Images, HostPath: s.HostPath})
+		made := row.Job.Make(o.Task, task.Place{Etcd: o.Etcd, Images: s.Images})
 		p.Make, p.Reason = made, fmt.Sprintf("the Job %s is at work", made.Name)
 		return p
 	}
@@ -367,7 +366,7 @@ func stand(o *Observed, row task.Type, s Settings) (Plan, error) {
 		}
 		return p, nil
 	}
-	job, err := row.Standing.Make(o.Task, task.Place{Etcd: o.Etcd, Owner: o.Owner, Images: s.Images, HostPath: s.HostPath})
+	job, err := row.Standing.Make(o.Task, task.Place{Etcd: o.Etcd, Owner: o.Owner, Images: s.Images})
 	if err != nil {
 		return Plan{}, err
 	}

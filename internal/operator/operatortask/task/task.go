@@ -173,17 +173,16 @@ type Standing struct {
 
 // Place is what a Job or CronJob depends on besides its task.
 type Place struct {
-	Etcd     *druidv1alpha1.Etcd // with its defaults
-	Owner    string              // in whose name its sidecars write the backups
-	Images   desired.Images
-	HostPath string
+	Etcd   *druidv1alpha1.Etcd // with its defaults
+	Owner  string              // in whose name its sidecars write the backups
+	Images desired.Images
 }
 
 // Input is what the Jobs and CronJobs of all types depend on. A Job has no schedule.
 func (p Place) Input(t *Task, when Schedule) desired.TaskInput {
 	images, _ := desired.ImagesFor(p.Etcd, p.Images) // those that are replaced are told of with the Etcd
 	return desired.TaskInput{
-		Task: &druidv1alpha1.EtcdOperatorTask{ObjectMeta: t.Meta()}, Etcd: p.Etcd, Images: images, HostPath: p.HostPath,
+		Task: &druidv1alpha1.EtcdOperatorTask{ObjectMeta: t.Meta()}, Etcd: p.Etcd, Images: images,
 		Schedule: when.When, TimeZone: when.Zone, Every: when.Every,
 	}
 }
