@@ -17,9 +17,6 @@ type Bucket struct {
 	// Locks are what the store told about versions of snapshots, chunks and manifests. A
 	// version that is missing here, or nil, is protected. Delete markers have no lock.
 	Locks map[timeline.Ref]*immutability.Retention
-	// ChunksAreData: the chunks are where a snapshot's bytes are, as in Swift's large
-	// objects where a listing shows their segments. They stay with it and go before it.
-	ChunksAreData bool
 }
 
 // item is everything stored under the name of one snapshot.
@@ -32,7 +29,7 @@ type item struct {
 	others    []timeline.Object // versions that do not count, newest first, then markers
 	chunks    []timeline.Object
 	manifests []timeline.StoredManifest // markers first, then newest first
-	size      int64                     // of the snapshot's versions, and of chunks that are data, in bytes
+	size      int64                     // of the snapshot's versions, in bytes
 
 	gone     bool     // the policy lets it go
 	policy   []Reason // why it does, or why it does not
@@ -179,9 +176,7 @@ func (b Bucket) sort() *contents {
 		switch {
 		case o.Key.Object == snapshot.ChunkObject:
 			it.chunks = append(it.chunks, o)
-			if !b.ChunksAreData {
-				continue
-			}
+			continue
 		case it.snap != nil && o.Ref == it.snap.Ref && !o.Marker:
 		default:
 			it.others = append(it.others, o)

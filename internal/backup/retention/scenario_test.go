@@ -105,8 +105,6 @@ func (s *stage) Do(t *testing.T, line []string) {
 			modified = ago(options["modified"])
 		}
 		s.put(timeline.Object{Ref: timeline.Ref{Key: key}, Size: 50, Modified: modified}, s.lock(t, options, "locked"))
-	case "segments":
-		s.bucket.ChunksAreData = true
 	case "?":
 		s.ask(t, line[1])
 	default:

@@ -16,7 +16,6 @@ import (
 func wildScene(r *rand.Rand) scene {
 	s := scene{now: moments[r.IntN(len(moments))].Add(time.Duration(r.Int64N(int64(24 * time.Hour))))}
 	s.bucket.Locks = map[timeline.Ref]*immutability.Retention{}
-	s.bucket.ChunksAreData = r.IntN(4) == 0
 	s.policy = wildPolicy(r)
 	lineages := []snapshot.Lineage{{}, {ID: "a"}, {ID: "b", Parent: "a", Fork: 20}, {ID: "c", Parent: "b", Fork: 40}}
 	step := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 20 * time.Hour, 4 * 24 * time.Hour}[r.IntN(5)]

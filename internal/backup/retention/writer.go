@@ -15,7 +15,7 @@ const UploadGrace = 24 * time.Hour
 
 // The parts of an item in the order in which they are deleted.
 const (
-	partSegments = iota // chunks that are data
+	partPieces = iota // chunks that may be all that is left of a damaged snapshot
 	partSurplus
 	partGenuine
 	partManifest
@@ -123,7 +123,7 @@ func (w *writer) item(it *item, turn int, lineage snapshot.LineageID) {
 		case goes:
 			leftover = append(leftover, draft(Chunk, partChunks, o.Ref, o.Size, []Reason{why}))
 		case why == "":
-			key = append(key, draft(Chunk, partSegments, o.Ref, o.Size, along))
+			key = append(key, draft(Chunk, partPieces, o.Ref, o.Size, along))
 		default:
 			d := draft(Chunk, partChunks, o.Ref, o.Size, []Reason{why})
 			d.Action = Keep
@@ -204,7 +204,7 @@ func (w *writer) chunk(it *item, o timeline.Object) (why Reason, goes bool) {
 	switch {
 	case w.policy.IsZero():
 		return NoPolicy, false
-	case it.snap != nil && (w.bucket.ChunksAreData || it.snap.Problem != ""):
+	case it.snap != nil && it.snap.Problem != "":
 		return "", false
 	case it.snap != nil:
 		return ChunkComposed, true

@@ -28,9 +28,6 @@ type Options struct {
 	// which takes one request for each and lets the plan show as deletable what turns out to be locked. Where
 	// several versions must go or stay together, all are asked about before.
 	LocksLast bool
-	// ChunksAreData: see retention.Bucket. Not needed for our own Swift provider, which lists a
-	// large object as one and deletes it as one.
-	ChunksAreData bool
 
 	Now         func() time.Time // the local clock, nil: time.Now
 	Parallel    int              // requests at a time while looking, 0: 16; deletions are made one by one

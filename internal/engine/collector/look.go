@@ -45,10 +45,9 @@ func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutabilit
 	plan := Plan{Location: c.store.Capabilities().Location, Prefix: c.opts.Prefix, locks: map[timeline.Ref]*immutability.Retention{}}
 	maps.Copy(plan.locks, told)
 	bucket := retention.Bucket{
-		Listing:       cat.Listing,
-		Timeline:      cat.Timeline,
-		Locks:         maps.Clone(plan.locks),
-		ChunksAreData: c.opts.ChunksAreData,
+		Listing:  cat.Listing,
+		Timeline: cat.Timeline,
+		Locks:    maps.Clone(plan.locks),
 	}
 	for ref, o := range cat.Objects.All() {
 		if o.Retention != nil {
