@@ -51,7 +51,7 @@ func (f Facts) underWay() Action {
 			return wait("1.3", about, "%s goes with its pod %s, which stays until %s", m.Claim.Name, m.Pod, why)
 		}
 		return Action{
-			Kind: DeletePod, Rule: "1.4", About: about, Pod: m.Pod, UID: m.PodUID, PodWhy: "its claim goes",
+			Kind: DeletePod, Rule: "1.4", About: about, Pod: m.Pod, UID: m.PodUID,
 			Reason: fmt.Sprintf("%s goes, so that its claim %s goes, and comes back with a new volume", m.Pod, m.Claim.Name),
 		}
 	}
@@ -144,7 +144,7 @@ func (f Facts) mismatch(m Member) Action {
 		return f.write("2.16", AboutSickness, m, m.Record.restart(m.Found, m.PodUID, f.Now.UTC()), "%s is going to be restarted once: its volume is that of %q", m.Pod, m.Found)
 	}
 	return Action{
-		Kind: DeletePod, Rule: "2.17", About: AboutSickness, Pod: m.Pod, UID: m.PodUID, PodWhy: "a wrong volume is mounted",
+		Kind: DeletePod, Rule: "2.17", About: AboutSickness, Pod: m.Pod, UID: m.PodUID,
 		Reason: fmt.Sprintf("%s is restarted once: its volume is that of %q, and another may be mounted", m.Pod, m.Found),
 	}
 }

@@ -104,12 +104,12 @@ type Action struct {
 	// Unmet: volumes, or the template for more of them, are not of the size that is wanted.
 	Unmet bool
 
-	Member      string            // of Record: whose
-	Record      Record            // of Record: what is written down
-	Claims      []Claim           // of Expand: which
-	Size        resource.Quantity // of Expand: what they ask for then
-	Claim, UID  string            // of DeleteClaim: the name; the UID also of DeletePod and ReplaceTemplate: a precondition; of Remind: the UID of the claim that is gone, and of the StatefulSet
-	Pod, PodWhy string            // of DeletePod: which, and what it is deleted for
+	Member     string            // of Record: whose
+	Record     Record            // of Record: what is written down
+	Claims     []Claim           // of Expand: which
+	Size       resource.Quantity // of Expand: what they ask for then
+	Claim, UID string            // of DeleteClaim: the name; the UID also of DeletePod and ReplaceTemplate: a precondition; of Remind: the UID of the claim that is gone, and of the StatefulSet
+	Pod        string            // of DeletePod: which
 }
 
 // Kind is a kind of action.
