@@ -96,7 +96,7 @@ func sortKeys(ks []keyState) {
 func etcdbrctl(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	code = run(context.Background(), args, system{out: &out, err: &errOut, getenv: func(string) string { return "" }, environ: func() []string { return nil }})
+	code = run(context.Background(), args, system{out: &out, err: &errOut, getenv: func(string) string { return "" }})
 	return code, out.String(), errOut.String()
 }
 

@@ -27,7 +27,7 @@ func main() {
 		<-signals // a second signal does not wait for the clean end
 		os.Exit(exitInterrupted)
 	}()
-	os.Exit(run(ctx, os.Args[1:], system{out: os.Stdout, err: os.Stderr, getenv: os.Getenv, environ: os.Environ}))
+	os.Exit(run(ctx, os.Args[1:], system{out: os.Stdout, err: os.Stderr, getenv: os.Getenv}))
 }
 
 type interrupted struct{ signal os.Signal }

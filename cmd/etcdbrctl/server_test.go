@@ -36,7 +36,7 @@ listen-client-urls: http://127.0.0.1:2
 			env := map[string]string{memberVariable: c.member, templateVariable: path}
 			var stderr bytes.Buffer
 			code := run(t.Context(), []string{"server", "--token-file=" + write(t, dir, "token", c.tokens)},
-				system{out: new(bytes.Buffer), err: &stderr, getenv: func(k string) string { return env[k] }, environ: func() []string { return nil }})
+				system{out: new(bytes.Buffer), err: &stderr, getenv: func(k string) string { return env[k] }})
 			lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 			if last := lines[len(lines)-1]; code != exitUsage || !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, c.want) {
 				t.Errorf("exit code %d, want %d; %q, want %q in it", code, exitUsage, last, c.want)

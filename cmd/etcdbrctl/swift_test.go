@@ -123,7 +123,7 @@ func (s *swiftServer) fill(fixture string, segment int) (keys []string) {
 func (s *swiftServer) run(args ...string) (code int, stdout, stderr string) {
 	var out, errOut bytes.Buffer
 	args = append(args, "--storage-provider=openstack", "--store-container="+swiftContainer, "--store-prefix=ns--uid/etcd-main")
-	code = run(context.Background(), args, system{out: &out, err: &errOut, getenv: func(name string) string { return s.env[name] }, environ: func() []string { return nil }})
+	code = run(context.Background(), args, system{out: &out, err: &errOut, getenv: func(name string) string { return s.env[name] }})
 	return code, out.String(), errOut.String()
 }
 

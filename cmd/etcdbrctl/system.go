@@ -11,7 +11,6 @@ import (
 type system struct {
 	out, err io.Writer
 	getenv   func(string) string
-	environ  func() []string
 }
 
 // terminalWidth is the width of w's terminal in columns, or 0 if w is none.
