@@ -37,9 +37,6 @@ type Config struct {
 	MinChunkSize            int64 // --min-chunk-size, bytes; 0: the provider's default
 	MaxParallelChunkUploads int   // --max-parallel-chunk-uploads; 0: the provider's default
 
-	// ConditionalPut overrules what is believed about a server: whether it refuses to
-	// overwrite when asked to. nil: as the credentials say, else what is known of the server.
-	ConditionalPut *bool
 	// Proxy chooses the proxy of an HTTP request; nil: none. Mains pass http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
 }
@@ -127,6 +124,6 @@ func (c Config) s3Options(p Provider) s3.Options {
 	return s3.Options{
 		Provider: string(p), Bucket: c.Container, Endpoint: c.EndpointOverride,
 		PartSize: c.MinChunkSize, ParallelParts: c.MaxParallelChunkUploads,
-		ConditionalPut: c.ConditionalPut, Proxy: c.Proxy,
+		Proxy: c.Proxy,
 	}
 }

@@ -148,7 +148,7 @@ func (f fields) apply(o *s3.Options) error {
 	if o.SkipResponseChecksums, err = f.whenRequired(fieldResponseChecksum); err != nil {
 		return err
 	}
-	if v := f.values[fieldConditionalPut]; v != "" && o.ConditionalPut == nil {
+	if v := f.values[fieldConditionalPut]; v != "" {
 		b, err := strconv.ParseBool(strings.ToLower(v))
 		if err != nil {
 			return fmt.Errorf("%s: the field %s must be true or false", f.source, fieldConditionalPut)

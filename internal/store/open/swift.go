@@ -35,7 +35,7 @@ func (c Config) ofSwift() (swift.Options, error) {
 	}
 	o := swift.Options{
 		Container: c.Container, StorageURL: c.EndpointOverride, PartSize: c.MinChunkSize,
-		ParallelParts: c.MaxParallelChunkUploads, ConditionalPut: c.ConditionalPut, Proxy: c.Proxy,
+		ParallelParts: c.MaxParallelChunkUploads, Proxy: c.Proxy,
 	}
 	f, err := files.read()
 	if err == nil {
@@ -71,7 +71,7 @@ func (f fields) applySwift(o *swift.Options, e Environment) error {
 	if o.InsecureSkipVerify, err = f.boolean(fieldInsecureSkipVerify); err != nil {
 		return err
 	}
-	if v := f.values[fieldConditionalPut]; v != "" && o.ConditionalPut == nil {
+	if v := f.values[fieldConditionalPut]; v != "" {
 		b, err := strconv.ParseBool(strings.ToLower(v))
 		if err != nil {
 			return fmt.Errorf("%s: the field %s must be true or false", f.source, fieldConditionalPut)
