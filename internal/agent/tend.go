@@ -48,7 +48,7 @@ func (s *sidecar) upkeepers() (tasks []task, err error) {
 	healer := upkeep.NewHealer(s.etcd, s.defragmenter, upkeep.HealerOptions{
 		Quota: quota, Retention: func() upkeep.Retention { return retentionOf(s.templates.get()) }, Uploaded: s.uploaded, Quarantine: s.quarantine, Waits: s.waits(), Common: common,
 	})
-	s.promoter = upkeep.NewPromoter(s.etcd, wanted, nil, common)
+	s.promoter = upkeep.NewPromoter(s.etcd, wanted, common)
 	return []task{
 		s.defragmenter.Run, healer.Run, s.promoter.Run,
 		upkeep.NewMover(s.etcd, wanted, s.running, s.wrapper.restart, common).Run,

@@ -12,9 +12,8 @@ import (
 
 // Promoter promotes the own member whenever it is a learner that has caught up.
 type Promoter struct {
-	etcd     Etcd
-	wanted   WantedFunc
-	promoted func()
+	etcd   Etcd
+	wanted WantedFunc
 	Common
 	said said
 	next time.Time // no look before
@@ -24,13 +23,9 @@ type Promoter struct {
 // idle is how often a voter is asked whether it is still one.
 const idle = 5 * time.Second
 
-// NewPromoter looks twice a second while the member is a learner. promoted, which may be nil, is
-// called after each promotion.
-func NewPromoter(etcd Etcd, wanted WantedFunc, promoted func(), o Common) *Promoter {
-	if promoted == nil {
-		promoted = func() {}
-	}
-	return &Promoter{etcd: etcd, wanted: wanted, promoted: promoted, Common: o.complete(500 * time.Millisecond)}
+// NewPromoter looks twice a second while the member is a learner.
+func NewPromoter(etcd Etcd, wanted WantedFunc, o Common) *Promoter {
+	return &Promoter{etcd: etcd, wanted: wanted, Common: o.complete(500 * time.Millisecond)}
 }
 
 // Run works until ctx ends.
@@ -83,7 +78,6 @@ func (p *Promoter) tick(ctx context.Context) {
 	}
 	p.Metrics.Learner(false)
 	p.Log.Info("the learner was promoted to a voter", "reason", d.Reason, "revision", int64(v.revision(v.Self)))
-	p.promoted()
 }
 
 // look asks the leader only, and the list: members that are down must not hold up a promotion.

@@ -446,14 +446,13 @@ func TestTheLearnerIsPromotedOnceAndEtcdHasTheLastWord(t *testing.T) {
 	f, c := fake(t, "m-0* m-1 m-2+")
 	f.Self = 3
 	f.fail["promote 3"] = member.ErrLearnerNotReady
-	promoted := 0
 	var log bytes.Buffer
-	p := NewPromoter(f, wants(3), func() { promoted++ }, Common{Now: c.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	p := NewPromoter(f, wants(3), Common{Now: c.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	p.tick(t.Context())
 	c.advance(time.Second)
 	p.tick(t.Context())
-	if n := strings.Count(log.String(), "has not caught up"); n != 1 || promoted != 0 {
-		t.Errorf("said %d times, promoted %d times:\n%s", n, promoted, log.String())
+	if n := strings.Count(log.String(), "has not caught up"); n != 1 || strings.Contains(log.String(), "promoted to a voter") {
+		t.Errorf("said %d times:\n%s", n, log.String())
 	}
 	delete(f.fail, "promote 3")
 	for range 10 {
@@ -461,8 +460,8 @@ func TestTheLearnerIsPromotedOnceAndEtcdHasTheLastWord(t *testing.T) {
 		p.tick(t.Context())
 	}
 	expect(t, f, "promote 3", "promote 3", "promote 3")
-	if promoted != 1 {
-		t.Errorf("promoted %d times", promoted)
+	if n := strings.Count(log.String(), "promoted to a voter"); n != 1 {
+		t.Errorf("promoted %d times:\n%s", n, log.String())
 	}
 }
 
@@ -576,7 +575,7 @@ func (a *answersOnce) Members(ctx context.Context) (member.Membership, error) {
 func TestALearnerThatWasAVoterAMomentAgoIsPromotedWithTheNextLook(t *testing.T) {
 	f, c := fake(t, "m-0* m-1 m-2")
 	f.Self = 3
-	p := NewPromoter(f, wants(3), nil, Common{Now: c.Now})
+	p := NewPromoter(f, wants(3), Common{Now: c.Now})
 	p.tick(t.Context())
 	p.Anew() // its data were given up, and it joined once more
 	f.change(3, func(m *Member) { m.Learner = true })
