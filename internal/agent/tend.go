@@ -52,8 +52,8 @@ func (s *sidecar) upkeepers() (tasks []task, err error) {
 	return []task{
 		s.defragmenter.Run, healer.Run, s.promoter.Run,
 		upkeep.NewMover(s.etcd, wanted, s.running, s.wrapper.restart, common).Run,
-		upkeep.NewRemover(s.etcd, wanted, 0, common).Run,
-		upkeep.NewClaimant(s.etcd, wanted, 0, s.waits(), common).Run,
+		upkeep.NewRemover(s.etcd, wanted, common).Run,
+		upkeep.NewClaimant(s.etcd, wanted, s.waits(), common).Run,
 	}, nil
 }
 

@@ -11,26 +11,21 @@ import (
 type Claimant struct {
 	etcd   Etcd
 	wanted WantedFunc
-	grace  time.Duration
 	waits  func(what string)
 	Common
 	said  said
 	since time.Time // when a member outside was first seen to lead, or was last asked to hand on
 }
 
-// DefaultClaimGrace is longer than it takes a new member to settle. It also lies between two attempts.
-const DefaultClaimGrace = 15 * time.Second
+// claimGrace is longer than it takes a new member to settle. It also lies between two attempts.
+const claimGrace = 15 * time.Second
 
-// NewClaimant looks every two seconds. grace 0 is DefaultClaimGrace. waits, which may be nil, is told
-// what is waited for; "": nothing.
-func NewClaimant(etcd Etcd, wanted WantedFunc, grace time.Duration, waits func(what string), o Common) *Claimant {
-	if grace == 0 {
-		grace = DefaultClaimGrace
-	}
+// NewClaimant looks every two seconds. waits, which may be nil, is told what is waited for; "": nothing.
+func NewClaimant(etcd Etcd, wanted WantedFunc, waits func(what string), o Common) *Claimant {
 	if waits == nil {
 		waits = func(string) {}
 	}
-	return &Claimant{etcd: etcd, wanted: wanted, grace: grace, waits: waits, Common: o.complete(2 * time.Second)}
+	return &Claimant{etcd: etcd, wanted: wanted, waits: waits, Common: o.complete(2 * time.Second)}
 }
 
 // Run works until ctx ends.
@@ -67,7 +62,7 @@ func (c *Claimant) tick(ctx context.Context) {
 	if c.since.IsZero() {
 		c.since = c.Now()
 	}
-	switch d := DecideClaim(ClaimFacts{View: v, Wanted: wanted, Since: c.since, Grace: c.grace, Now: c.Now()}); d.Act {
+	switch d := DecideClaim(ClaimFacts{View: v, Wanted: wanted, Since: c.since, Grace: claimGrace, Now: c.Now()}); d.Act {
 	case ClaimNone:
 		c.settled()
 	case ClaimWait:

@@ -221,6 +221,11 @@ func keepRunning(t *testing.T, runners ...interface{ Run(context.Context) error 
 
 var often = Common{Interval: 100 * time.Millisecond}
 
+func impatient(r *Remover) *Remover {
+	r.grace = 200 * time.Millisecond
+	return r
+}
+
 func TestSuperfluousMembersOfARealClusterAreRemoved(t *testing.T) {
 	c := startCluster(t, 4, nil)
 	want := func(n int) WantedFunc {
@@ -250,7 +255,7 @@ func TestSuperfluousMembersOfARealClusterAreRemoved(t *testing.T) {
 	}
 	var all []interface{ Run(context.Context) error }
 	for i := range 3 {
-		all = append(all, NewRemover(c.sidecar(i), want(3), 200*time.Millisecond, often))
+		all = append(all, impatient(NewRemover(c.sidecar(i), want(3), often)))
 	}
 	keepRunning(t, all...)
 	c.until("the unstarted learner and the dead voter are removed", func() bool { return c.names() == "m-0 m-1 m-2" })
@@ -282,9 +287,9 @@ func TestARealClusterShrinksToOneUnderItsFeet(t *testing.T) {
 	})
 	var all []interface{ Run(context.Context) error }
 	for i := range 3 {
-		all = append(all, NewRemover(sidecars[i], func(context.Context) ([]Wanted, error) {
+		all = append(all, impatient(NewRemover(sidecars[i], func(context.Context) ([]Wanted, error) {
 			return []Wanted{{Name: c.configs[keep].Name}}, nil
-		}, 200*time.Millisecond, often))
+		}, often)))
 	}
 	keepRunning(t, all...)
 	cl, err := clientv3.New(clientv3.Config{Endpoints: []string{c.url(keep)}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})

@@ -93,7 +93,7 @@ func TestAClaimantAsksTheLeaderAndSaysWhatItWaitsFor(t *testing.T) {
 	f, c := fake(t, "m-0 m-1 m-2 old-7*")
 	f.Self = 1
 	var told []string
-	claimant := NewClaimant(f, func(context.Context) ([]Wanted, error) { return beside(3, "old-7"), nil }, time.Minute,
+	claimant := NewClaimant(f, func(context.Context) ([]Wanted, error) { return beside(3, "old-7"), nil },
 		func(what string) { told = append(told, what) }, Common{Now: c.Now})
 	claimant.tick(t.Context())
 	expect(t, f)

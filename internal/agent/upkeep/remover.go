@@ -16,15 +16,12 @@ type Remover struct {
 	since map[uint64]time.Time
 }
 
-// DefaultGrace is longer than a changed configuration needs to reach all sidecars.
-const DefaultGrace = 30 * time.Second
+// removalGrace is longer than a changed configuration needs to reach all sidecars.
+const removalGrace = 30 * time.Second
 
-// NewRemover looks every two seconds. grace 0 is DefaultGrace.
-func NewRemover(etcd Etcd, wanted WantedFunc, grace time.Duration, o Common) *Remover {
-	if grace == 0 {
-		grace = DefaultGrace
-	}
-	return &Remover{etcd: etcd, wanted: wanted, grace: grace, Common: o.complete(2 * time.Second), since: map[uint64]time.Time{}}
+// NewRemover looks every two seconds.
+func NewRemover(etcd Etcd, wanted WantedFunc, o Common) *Remover {
+	return &Remover{etcd: etcd, wanted: wanted, grace: removalGrace, Common: o.complete(2 * time.Second), since: map[uint64]time.Time{}}
 }
 
 // Run works until ctx ends.

@@ -399,7 +399,7 @@ func TestAMemberThatLooksDifferentOnlyOnceIsKept(t *testing.T) {
 func TestARemoverRemovesOnlyWhatStaysSuperfluous(t *testing.T) {
 	f, c := fake(t, "m-0* m-1 m-2 m-3!dead ?4+")
 	want := 5
-	r := NewRemover(f, func(context.Context) ([]Wanted, error) { return wanted(want), nil }, 0, Common{Now: c.Now})
+	r := NewRemover(f, func(context.Context) ([]Wanted, error) { return wanted(want), nil }, Common{Now: c.Now})
 	look := func(times int) {
 		for range times {
 			r.tick(t.Context())
@@ -421,7 +421,8 @@ func TestARemoverRemovesOnlyWhatStaysSuperfluous(t *testing.T) {
 func TestAFollowersSidecarRemovesNobody(t *testing.T) {
 	f, c := fake(t, "m-0* m-1 m-2")
 	f.Self = 2
-	r := NewRemover(f, wants(2), time.Second, Common{Now: c.Now})
+	r := NewRemover(f, wants(2), Common{Now: c.Now})
+	r.grace = time.Second
 	for range 5 {
 		r.tick(t.Context())
 		c.advance(10 * time.Second)
@@ -434,7 +435,8 @@ func TestAFollowersSidecarRemovesNobody(t *testing.T) {
 
 func TestASuperfluousLeaderHandsOn(t *testing.T) {
 	f, c := fake(t, "m-0 m-1 m-2*")
-	r := NewRemover(f, wants(2), time.Second, Common{Now: c.Now})
+	r := NewRemover(f, wants(2), Common{Now: c.Now})
+	r.grace = time.Second
 	r.tick(t.Context())
 	c.advance(10 * time.Second)
 	r.tick(t.Context())
