@@ -75,7 +75,6 @@ type Defragmenter struct {
 	asked     bool     // on request
 	alarmed   []uint64 // for an alarm
 	operation *agentapi.Operation
-	results   map[string]agentapi.Defragmentation
 }
 
 // run is one way through the members.
@@ -124,7 +123,7 @@ func NewDefragmenter(etcd Etcd, o DefragOptions) (*Defragmenter, error) {
 		}
 	}
 	o.Common = o.complete(5 * time.Second)
-	d := &Defragmenter{etcd: etcd, DefragOptions: o, wake: make(chan struct{}, 1), attempts: map[uint64]*Attempt{}, results: map[string]agentapi.Defragmentation{}}
+	d := &Defragmenter{etcd: etcd, DefragOptions: o, wake: make(chan struct{}, 1), attempts: map[uint64]*Attempt{}}
 	if !o.NoSchedule {
 		var err error
 		if d.schedule, err = cron.ParseStandard(o.Schedule); err != nil {
@@ -179,17 +178,6 @@ func (d *Defragmenter) Operation() *agentapi.Operation {
 	}
 	op := *d.operation
 	return &op
-}
-
-// Results are the last results of all members that this sidecar defragmented, by name.
-func (d *Defragmenter) Results() map[string]agentapi.Defragmentation {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := make(map[string]agentapi.Defragmentation, len(d.results))
-	for name, r := range d.results {
-		all[name] = r
-	}
-	return all
 }
 
 // forAlarm asks for a defragmentation of some members.

@@ -63,7 +63,7 @@ func (d *Defragmenter) handOn(ctx context.Context, v View, next Defragmentation)
 func (d *Defragmenter) defragment(ctx context.Context, m Member) {
 	r, began := d.run, d.Now()
 	result := agentapi.Defragmentation{Start: began, Status: agentapi.InProgress, Reason: r.reason, InitialDBSize: m.DBSize}
-	d.keep(m, result)
+	d.Result(m.Peer, result)
 	bounded, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	node, before, err := d.etcd.Reach(bounded, m.Peer)
@@ -84,7 +84,7 @@ func (d *Defragmenter) defragment(ctx context.Context, m Member) {
 	if err != nil {
 		r.tries[m.ID]++
 		result.Status, result.Message = agentapi.Failed, err.Error()
-		d.keep(m, result)
+		d.Result(m.Peer, result)
 		d.Log.Warn("a member could not be defragmented", "member", m.Name, "attempt", r.tries[m.ID], "error", err.Error())
 		if r.tries[m.ID] >= maxAttempts {
 			r.failed = true
@@ -98,16 +98,9 @@ func (d *Defragmenter) defragment(ctx context.Context, m Member) {
 		result.FinalDBSize = after.DBSize
 		attempt.Gave = result.InitialDBSize - after.DBSize
 	}
-	d.keep(m, result)
+	d.Result(m.Peer, result)
 	d.Log.Info("a member was defragmented", "member", m.Name, "before", result.InitialDBSize, "after", result.FinalDBSize, "took", end.Sub(began))
 	r.treated(m.ID, fmt.Sprintf("%s: %d bytes, now %d", m, result.InitialDBSize, result.FinalDBSize))
-}
-
-func (d *Defragmenter) keep(m Member, result agentapi.Defragmentation) {
-	d.mu.Lock()
-	d.results[m.Name] = result
-	d.mu.Unlock()
-	d.Result(m.Peer, result)
 }
 
 func (r *run) treated(id uint64, outcome string) {

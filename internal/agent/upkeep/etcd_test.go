@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
+	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/etcd/member"
 	"druid.internal/druid/internal/hosttest"
 )
@@ -432,7 +433,9 @@ func defragmentUnderLoad(t *testing.T, stall time.Duration, handsOn bool) {
 			}
 		})
 	}
-	d, err := NewDefragmenter(c.sidecar(leader), DefragOptions{NoSchedule: true, Settle: time.Millisecond, Stall: stall, Retry: 100 * time.Millisecond, Common: often})
+	var results sync.Map
+	d, err := NewDefragmenter(c.sidecar(leader), DefragOptions{NoSchedule: true, Settle: time.Millisecond, Stall: stall, Retry: 100 * time.Millisecond, Common: often,
+		Result: func(p member.Peer, r agentapi.Defragmentation) { results.Store(p.Name, r) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,13 +464,16 @@ func defragmentUnderLoad(t *testing.T, stall time.Duration, handsOn bool) {
 	if !slices.Equal(order, want) {
 		t.Errorf("defragmented in the order %v, want %v", order, want)
 	}
-	results := d.Results()
+	of := func(name string) agentapi.Defragmentation {
+		r, _ := results.Load(name)
+		return r.(agentapi.Defragmentation)
+	}
 	for i, name := range order {
-		r := results[name]
+		r := of(name)
 		if r.FinalDBSize == 0 || r.FinalDBSize*2 > r.InitialDBSize {
 			t.Errorf("%s had %d bytes and has %d", name, r.InitialDBSize, r.FinalDBSize)
 		}
-		if i > 0 && r.Start.Before(*results[order[i-1]].End) {
+		if i > 0 && r.Start.Before(*of(order[i-1]).End) {
 			t.Errorf("%s began before %s had ended", name, order[i-1])
 		}
 	}
