@@ -100,7 +100,7 @@ func TestSettingAsideKnowsWhatARestoreLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Recover(dir); err != nil {
+	if err := recoverAt(dir, false); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{filepath.Base(to)}, siblings(t, dir)); diff != "" {

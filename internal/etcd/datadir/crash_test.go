@@ -197,7 +197,7 @@ func TestAKilledRestoreLeavesTheOldOrTheNewDirectory(t *testing.T) {
 						t.Fatal(err)
 					}
 					if got := which(t, dir); got != want {
-						t.Errorf("after Recover the directory is %s, want %s", got, want)
+						t.Errorf("after recovering the directory is %s, want %s", got, want)
 					}
 					wantNames, wantAll := []string{"data"}, []string{"data"}
 					if mounted {
@@ -325,7 +325,7 @@ func TestARunningEtcdAndARunningRestoreAreInTheWay(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "data")
 	_, err = Restore(context.Background(), lifeSource(), Options{}, Target{Dir: other, Member: solo, at: func(s step) error {
 		if s == rebuilt {
-			if err := Recover(other); !errors.Is(err, ErrBusy) {
+			if err := recoverAt(other, false); !errors.Is(err, ErrBusy) {
 				t.Errorf("with a restore: %v, want ErrBusy", err)
 			}
 		}
@@ -346,7 +346,7 @@ func TestADirectoryMadeMeanwhileDoesNotCostTheOldOne(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Recover(dir); err != nil {
+	if err := recoverAt(dir, false); err != nil {
 		t.Fatal(err)
 	}
 	names := siblings(t, dir)
@@ -399,18 +399,18 @@ func TestAnEmptyDirectorySetAsideDoesNotBlockTheNextRun(t *testing.T) {
 	}
 	for _, existing := range []string{"none", "old"} {
 		if got := which(t, dir); got != existing {
-			t.Fatalf("before Recover the directory is %s, want %s", got, existing)
+			t.Fatalf("before recovering the directory is %s, want %s", got, existing)
 		}
 		for _, name := range []string{"-old-77-1", "-old-0-1"} {
 			if err := os.Mkdir(dir+".part"+name, 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := Recover(dir); err != nil {
+		if err := recoverAt(dir, false); err != nil {
 			t.Fatal(err)
 		}
 		if got := which(t, dir); got != "old" {
-			t.Errorf("after Recover the directory is %s", got)
+			t.Errorf("after recovering the directory is %s", got)
 		}
 		if diff := cmp.Diff([]string{"data"}, siblings(t, dir)); diff != "" {
 			t.Errorf("beside the directory (-want +got):\n%s", diff)

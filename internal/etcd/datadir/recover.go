@@ -12,18 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Recover brings dir into a definite state after a restore was interrupted: data set aside is
-// put back if dir has none, and left-overs are removed. It does nothing when there is nothing
-// to do, and fails with [ErrBusy] while a restore runs. Restore does the same at its beginning.
-func Recover(dir string) error {
-	p, err := openPlace(dir, false)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	return p.recover()
-}
-
 // aside lists the directories that were set aside. It removes empty ones: an old directory is
 // never empty, so they are what a run made that was interrupted before it set anything aside.
 func (p *place) aside() ([]string, error) {
@@ -64,7 +52,7 @@ func (p *place) asideFor(path string) uint64 {
 	return inode
 }
 
-// recover undoes or completes what an interrupted run left.
+// recover brings the directory into a definite state: it undoes or completes what an interrupted run left.
 //
 //	DIR                DIR.part-old-   means                             is answered by
 //	there              none            nothing was replaced, or all was  removing DIR.part

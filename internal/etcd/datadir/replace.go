@@ -81,7 +81,7 @@ func (p *place) exchange(at func(step) error) (undo func() error, err error) {
 }
 
 // renameBoth is exchange in two renames. In between the name is missing, until the next run
-// or Recover puts the old directory back.
+// puts the old directory back.
 func (p *place) renameBoth(at func(step) error) (undo func() error, err error) {
 	inode, _, err := describe(p.fresh)
 	if err != nil {

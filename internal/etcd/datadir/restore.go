@@ -47,7 +47,7 @@ const (
 
 // Restore rebuilds src into a complete data directory for one member of a new cluster. The
 // directory is made as Dir.part and appears as Dir only when complete, verified and synced.
-// Whatever happens before that moment, Dir stays as it was; see also [Recover]. If Dir is a mount
+// Whatever happens before that moment, Dir stays as it was, or the next run puts it back. If Dir is a mount
 // point, the same is done with the "member" inside it; what else lies there stays untouched.
 //
 // Besides the errors of [Rebuild]: [ErrExists], [ErrBusy], [ErrPlace], [ErrMembership].
