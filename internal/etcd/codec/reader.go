@@ -19,14 +19,6 @@ const (
 	V2JSON Format = "v2-json" // what the original reads and writes
 )
 
-// ParseFormat reads the name of a format.
-func ParseFormat(s string) (Format, error) {
-	if f := Format(s); f == Native || f == V2JSON {
-		return f, nil
-	}
-	return "", fmt.Errorf("%w: %q is neither %s nor %s", ErrEncoding, s, Native, V2JSON)
-}
-
 // ReaderOptions tune a DeltaReader. The zero value is good.
 type ReaderOptions struct {
 	// BatchBytes is about how many bytes of records one batch holds; 0 means 1 MiB. A single
