@@ -365,12 +365,3 @@ func (r *Reconciler) writeDown(ctx context.Context, e *druidv1alpha1.Etcd, h *dr
 	r.log(ctx).Info("what is known of the hibernation was written down", "namespace", e.Namespace, "etcd", e.Name, "hibernation", h)
 	return nil
 }
-
-// summary is the conditions in one line, for the log.
-func summary(conditions []druidv1alpha1.Condition) string {
-	var all []string
-	for _, c := range conditions {
-		all = append(all, string(c.Type)+"="+string(c.Status))
-	}
-	return strings.Join(all, " ")
-}

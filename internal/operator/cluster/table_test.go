@@ -186,6 +186,15 @@ func TestTheTableOfTheDesignIsFollowed(t *testing.T) {
 	}
 }
 
+// summary is the conditions in one line.
+func summary(conditions []druidv1alpha1.Condition) string {
+	var all []string
+	for _, c := range conditions {
+		all = append(all, string(c.Type)+"="+string(c.Status))
+	}
+	return strings.Join(all, " ")
+}
+
 // unwell are the members that are not ready.
 func unwell(members []druidv1alpha1.EtcdMemberStatus) string {
 	var all []string
