@@ -25,7 +25,7 @@ type Config struct {
 	Server           Server
 	Controllers      Controllers
 	Webhooks         Webhooks
-	// FeatureGates are the gates that were named; Enabled tells of all of them.
+	// FeatureGates are the gates that were named.
 	FeatureGates map[string]bool
 	Logging      Logging
 	Images       Images
@@ -179,11 +179,6 @@ type Images struct {
 // OwnCertificates reports whether webhooks are served with certificates that the operator makes.
 func (c Config) OwnCertificates() bool {
 	return c.Webhooks.EtcdComponentProtection.Enabled && c.Server.Webhooks.ServerCertDir == ""
-}
-
-// Enabled reports the state of a feature gate.
-func (c Config) Enabled(g Gate) bool {
-	return enabled(gates, c.FeatureGates, g)
 }
 
 // Defaults are the settings of an empty file. The one image that has all programs is that of

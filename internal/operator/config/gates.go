@@ -54,19 +54,6 @@ var gates = []gate{
 	},
 }
 
-// enabled reports the state of a gate: as it is set, or else as its stage says. A gate that is not
-// in the table is off.
-func enabled(table []gate, set map[string]bool, name Gate) bool {
-	i := slices.IndexFunc(table, func(g gate) bool { return g.name == name })
-	if i < 0 {
-		return false
-	}
-	if on, ok := set[string(name)]; ok {
-		return on
-	}
-	return table[i].byDefault()
-}
-
 // checkGates reports gates that are not in the table and attempts to switch what is locked.
 func checkGates(table []gate, set map[string]bool) error {
 	var errs []error
