@@ -37,9 +37,6 @@ func (e *Etcd) RoleName() string { return Group + ":etcd:" + e.Name }
 // RoleBindingName is the name of the RoleBinding of the pods.
 func (e *Etcd) RoleBindingName() string { return e.RoleName() }
 
-// CompactionJobName is the name of the Job that merges deltas.
-func (e *Etcd) CompactionJobName() string { return e.Name + "-compactor" }
-
 // FullSnapshotLeaseName is the name of a Lease that the original makes and we do not: it goes when
 // a cluster is taken over.
 func (e *Etcd) FullSnapshotLeaseName() string { return e.Name + "-full-snap" }

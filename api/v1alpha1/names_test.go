@@ -32,7 +32,6 @@ func TestObjectsHaveTheNamesOfTheOriginal(t *testing.T) {
 		"token":               {e.TokenSecretName(), "etcd-main-sidecar-token"},
 		"Role":                {e.RoleName(), "druid.gardener.cloud:etcd:etcd-main"},
 		"RoleBinding":         {e.RoleBindingName(), "druid.gardener.cloud:etcd:etcd-main"},
-		"Job of compaction":   {e.CompactionJobName(), "etcd-main-compactor"},
 		"Lease of fulls":      {e.FullSnapshotLeaseName(), "etcd-main-full-snap"},
 		"Lease of deltas":     {e.DeltaSnapshotLeaseName(), "etcd-main-delta-snap"},
 		"pod":                 {e.PodName(2), "etcd-main-2"},
@@ -54,7 +53,7 @@ func TestObjectsHaveTheNamesOfTheOriginal(t *testing.T) {
 func TestTheLongestNameMakesNoNameOrLabelThatIsTooLong(t *testing.T) {
 	e := named("a" + strings.Repeat("b", 51))
 	e.Spec.MemberNamePrefix = new(strings.Repeat("p", 63))
-	for _, name := range []string{e.ClientServiceName(), e.PeerServiceName(), e.StatefulSetName() + "-1234567890", e.PodName(99), e.CompactionJobName()} {
+	for _, name := range []string{e.ClientServiceName(), e.PeerServiceName(), e.StatefulSetName() + "-1234567890", e.PodName(99)} {
 		if errs := validation.IsDNS1035Label(name); len(errs) > 0 {
 			t.Errorf("%s (%d): %v", name, len(name), errs)
 		}
@@ -226,23 +225,6 @@ func TestAllSecretsThatAreNamedAreKnown(t *testing.T) {
 	}}
 	if diff := cmp.Diff([]SecretUse{{"from", "", "spec.sourceStore.secretRef"}}, task.Secrets()); diff != "" {
 		t.Errorf("Secrets of a task (-want +got):\n%s", diff)
-	}
-}
-
-func TestTheOldNameOfTheResourcesOfCompactionCountsToo(t *testing.T) {
-	old, now := &corev1.ResourceRequirements{}, &corev1.ResourceRequirements{}
-	for name, c := range map[string]struct {
-		spec BackupSpec
-		want *corev1.ResourceRequirements
-	}{
-		"neither":           {BackupSpec{SnapshotCompaction: &SnapshotCompactionSpec{}}, nil},
-		"the old":           {BackupSpec{CompactionResources: old, SnapshotCompaction: &SnapshotCompactionSpec{}}, old},
-		"the new":           {BackupSpec{SnapshotCompaction: &SnapshotCompactionSpec{Resources: now}}, now},
-		"the new before it": {BackupSpec{CompactionResources: old, SnapshotCompaction: &SnapshotCompactionSpec{Resources: now}}, now},
-	} {
-		if got := c.spec.EffectiveCompactionResources(); got != c.want {
-			t.Errorf("%s: %p, want %p", name, got, c.want)
-		}
 	}
 }
 

@@ -12,15 +12,6 @@ import (
 // BackupsEnabled: the Etcd has a store, so backups are made.
 func (e *Etcd) BackupsEnabled() bool { return e.Spec.Backup.Store.enabled() }
 
-// EffectiveCompactionResources are the resources of the Job that merges deltas, under either name of the
-// field; nil: the defaults.
-func (b *BackupSpec) EffectiveCompactionResources() *corev1.ResourceRequirements {
-	if c := b.SnapshotCompaction; c != nil && c.Resources != nil {
-		return c.Resources
-	}
-	return b.CompactionResources
-}
-
 // SecretUse is a Secret that a resource names, and where.
 //
 // +kubebuilder:object:generate=false
