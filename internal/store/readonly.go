@@ -7,7 +7,7 @@ import (
 )
 
 // ReadOnly hides everything of s that writes or deletes: the result has no Unwrap method, so
-// As finds no more of s than the four methods of Reader and Inspector.
+// As finds no more of s than the four methods of Reader and Inspector. Tests use it.
 //
 // A Copier cannot recognise its own bucket behind this wrapper and will have the bytes
 // streamed; hand it the plain store, which as a Reader is no more than that either.
