@@ -61,8 +61,8 @@ const (
 	// ConditionBootstrappedWithExistingCluster: every member has joined the cluster in
 	// bootstrapWithExistingCluster, votes and is healthy, or once was. Absent without that.
 	ConditionBootstrappedWithExistingCluster ConditionType = "BootstrappedWithExistingCluster"
-	// ConditionLastSnapshotCompactionSucceeded: the last Job that merged deltas succeeded. Absent
-	// before the first.
+	// ConditionLastSnapshotCompactionSucceeded: the last Job that merged deltas succeeded. Never set: this
+	// operator compacts no backups.
 	ConditionLastSnapshotCompactionSucceeded ConditionType = "LastSnapshotCompactionSucceeded"
 	// ConditionSchedulesValid: all schedules of the specification can be read.
 	ConditionSchedulesValid ConditionType = "SchedulesValid"

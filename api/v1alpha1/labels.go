@@ -34,7 +34,7 @@ const (
 	ComponentServiceAccount      = "etcd-service-account"         // ServiceAccount of the pods
 	ComponentSidecarToken        = "etcd-sidecar-token"           // Secret with the token of the sidecars' HTTP API
 	ComponentStatefulSet         = "etcd-statefulset"             // StatefulSet of the members, and their pods
-	ComponentCompactionJob       = "etcd-snapshot-compaction-job" // Job that merges deltas
+	ComponentCompactionJob       = "etcd-snapshot-compaction-job" // Job that merges deltas; never set: this operator compacts no backups
 	ComponentCopyBackupsJob      = "etcd-copy-backups-job"        // Job of an EtcdCopyBackupsTask
 	ComponentExtensionJob        = "etcd-extend-immutability-job" // CronJob of an EtcdOperatorTask that keeps a full locked, and its Jobs
 	ComponentCollectionJob       = "etcd-collect-backups-job"     // CronJob of an EtcdOperatorTask that deletes backups, and its Jobs

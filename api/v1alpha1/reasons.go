@@ -113,7 +113,7 @@ const (
 	ReasonBootstrapInProgress = "BootstrapInProgress" // members are joining; the message says which wait
 )
 
-// Reasons of LastSnapshotCompactionSucceeded.
+// Reasons of LastSnapshotCompactionSucceeded, never set: this operator compacts no backups.
 const (
 	ReasonCompactionNone                  = "None"                          // the Job succeeded
 	ReasonFullSnapshotTakenSuccessfully   = "FullSnapshotTakenSuccessfully" // a full snapshot was made instead
