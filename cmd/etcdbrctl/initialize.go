@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,9 @@ business, see etcdbrctl server: they have to ask each other.`,
 			}
 			if strings.Contains(cluster.cluster, ",") {
 				return &usageError{fmt.Errorf("--initial-cluster names several members, which have to ask each other: run etcdbrctl server beside each of them")}
+			}
+			if _, url, _ := strings.Cut(cluster.cluster, "="); cmd.Flags().Changed("initial-advertise-peer-urls") && !slices.Equal(cluster.peerURLs, []string{url}) {
+				return &usageError{fmt.Errorf("--initial-advertise-peer-urls %s are not the peer URL of the member in --initial-cluster, %s: write the same", strings.Join(cluster.peerURLs, ","), url)}
 			}
 			template, err := cluster.template()
 			if err != nil {

@@ -175,6 +175,12 @@ func (a *attempt) examine(ctx context.Context) error {
 		a.o.Log.Info("examined the data", "state", data.State, "why", data.Why, "mode", mode, "revision", data.Revision,
 			"atMost", data.AtMost, "bytes", data.Bytes, "took", a.o.Now().Sub(began))
 	}
+	if data.Repaired != "" {
+		a.o.Log.Warn("the end of the log was torn, as after a power failure, and was cut off", "copy", data.Repaired)
+	}
+	if data.MembershipDiffers != "" {
+		a.o.Log.Warn("the members in the database are not those of the log, which etcd mends in part as it starts", "differences", data.MembershipDiffers)
+	}
 	return nil
 }
 

@@ -60,6 +60,7 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 	if len(left) > 0 || len(failures) > 0 {
 		var errs []error
 		for _, f := range failures {
+			r.metrics.Failure(string(f.code))
 			errs = append(errs, f.err)
 		}
 		errs = append(errs, r.write(ctx, e, s))

@@ -20,6 +20,7 @@ import (
 	"druid.internal/druid/internal/operator/adoption"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/kube"
+	"druid.internal/druid/internal/operator/metrics"
 )
 
 // foreign: the StatefulSet is as the original made it. It is not touched unless somebody wants the
@@ -182,6 +183,7 @@ func (r *Reconciler) orphan(ctx context.Context, o *Observed, p Plan) error {
 		return fmt.Errorf("delete the StatefulSet %s of the original without its pods: %w", set.Name, err)
 	}
 	r.applier.Forget(uid)
+	r.metrics.Object("StatefulSet", metrics.Removed)
 	r.log(ctx).Info("the StatefulSet of the original was deleted without its pods, to be made anew", "name", set.Name, "because of", p.Adoption.Replace)
 	return nil
 }

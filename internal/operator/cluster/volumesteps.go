@@ -14,6 +14,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/kube"
+	"druid.internal/druid/internal/operator/metrics"
 	"druid.internal/druid/internal/operator/volumes"
 )
 
@@ -66,19 +67,28 @@ func (r *Reconciler) step(ctx context.Context, o *Observed, a volumes.Action) er
 		at.Name = o.StatefulSet.Name
 		uid, version := o.StatefulSet.UID, o.StatefulSet.ResourceVersion
 		r.applier.Forget(uid)
-		return r.client.Delete(ctx, &appsv1.StatefulSet{ObjectMeta: at}, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+		return r.takeAway(ctx, "StatefulSet", &appsv1.StatefulSet{ObjectMeta: at}, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 	case volumes.Remind:
 		at.Name = o.StatefulSet.Name
 		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, a.UID, druidv1alpha1.AnnotationClaimGone, a.Claim)
 		return r.patch(ctx, &appsv1.StatefulSet{ObjectMeta: at}, patch)
 	case volumes.DeleteClaim:
 		at.Name = a.Claim
-		return r.client.Delete(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: at}, uidIs(a.UID))
+		return r.takeAway(ctx, "PersistentVolumeClaim", &corev1.PersistentVolumeClaim{ObjectMeta: at}, uidIs(a.UID))
 	case volumes.DeletePod:
 		at.Name = a.Pod
-		return r.client.Delete(ctx, &corev1.Pod{ObjectMeta: at}, uidIs(a.UID))
+		return r.takeAway(ctx, "Pod", &corev1.Pod{ObjectMeta: at}, uidIs(a.UID))
 	}
 	return nil
+}
+
+// takeAway deletes an object, and counts it.
+func (r *Reconciler) takeAway(ctx context.Context, kind string, object client.Object, how ...client.DeleteOption) error {
+	err := r.client.Delete(ctx, object, how...)
+	if err == nil {
+		r.metrics.Object(kind, metrics.Removed)
+	}
+	return err
 }
 
 func uidIs(uid string) client.Preconditions {
