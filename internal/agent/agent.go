@@ -157,10 +157,6 @@ func (s *sidecar) connect(t *memberconf.Template) (err error) {
 	if s.own, err = member.New(s.endpoints(c.Etcd.Endpoints)); err != nil {
 		return err
 	}
-	s.etcd = &connection{config: s.endpoints, local: c.Etcd.Endpoints[0], more: c.Etcd.ServiceEndpoints, outside: s.followed}
-	if err := s.etcd.follow(t); err != nil {
-		return err
-	}
 	credentials := s.credentials()
 	scheme := "http"
 	if c.Server.CertFile != "" {
@@ -170,6 +166,10 @@ func (s *sidecar) connect(t *memberconf.Template) (err error) {
 		return err
 	}
 	s.asker = neighbours.New(neighbours.Options{Sidecar: s.calls, TLS: c.Server.CertFile != "", Port: c.Server.Port, Etcd: s.endpoints(nil), Outside: s.followed.endpoints})
+	s.etcd = &connection{config: s.endpoints, local: c.Etcd.Endpoints[0], more: c.Etcd.ServiceEndpoints, outside: s.followed, served: s.asker.Served}
+	if err := s.etcd.follow(t); err != nil {
+		return err
+	}
 	if c.Wrapper.CAFile != "" {
 		credentials.CAFile = c.Wrapper.CAFile
 	}

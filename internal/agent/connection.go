@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,10 +22,14 @@ type connection struct {
 	// outside is the cluster that the members join. As long as the own member is a learner, which
 	// answers nothing about the cluster, it may be all that can be asked.
 	outside *followed
+	// served are further endpoints, at which members were found to serve.
+	served func() []string
 
 	mu      sync.Mutex
 	cluster *member.Cluster
 	etcd    upkeep.Etcd
+	wanted  *memberconf.Template
+	with    []string // of served
 }
 
 // follow connects to the wanted members of t from now on.
@@ -33,21 +38,28 @@ func (c *connection) follow(t *memberconf.Template) error {
 	for _, p := range t.Wanted() {
 		endpoints = append(endpoints, p.ClientURLs...)
 	}
-	if len(endpoints) == 0 {
-		endpoints = []string{c.local}
+	// The own etcd may serve where it was started to, which the configuration does not name any more.
+	if len(endpoints) == 0 || !slices.Contains(endpoints, c.local) && schemeOf(endpoints[0]) == schemeOf(c.local) {
+		endpoints = append(endpoints, c.local)
 	}
-	next, err := member.New(c.config(slices.Concat(endpoints, c.more, c.outside.endpoints())))
+	with := c.served()
+	next, err := member.New(c.config(slices.Concat(endpoints, with, c.more, c.outside.endpoints())))
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	old := c.cluster
-	c.cluster, c.etcd = next, upkeep.Connect(next, c.local)
+	c.cluster, c.etcd, c.wanted, c.with = next, upkeep.Connect(next, c.local), t, with
 	c.mu.Unlock()
 	if old != nil {
 		return old.Close()
 	}
 	return nil
+}
+
+func schemeOf(endpoint string) string {
+	scheme, _, _ := strings.Cut(endpoint, "://")
+	return scheme
 }
 
 func (c *connection) close() error {
@@ -57,6 +69,13 @@ func (c *connection) close() error {
 }
 
 func (c *connection) now() upkeep.Etcd {
+	c.mu.Lock()
+	moved := !slices.Equal(c.with, c.served())
+	wanted := c.wanted
+	c.mu.Unlock()
+	if moved {
+		_ = c.follow(wanted) // else it goes on with those before
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.etcd

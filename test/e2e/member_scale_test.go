@@ -86,7 +86,7 @@ func TestNewMembersJoinThoughTheClientURLsChanged(t *testing.T) {
 	c.start()
 	c.work(500).wait()
 	c.must(c.Want(t.Context(), 3))
-	c.must(c.Secure(members.TLS{Client: true}))
+	c.must(c.ServeAt(2479))
 	for _, m := range c.Members()[1:] {
 		m.Start()
 		c.reports(m, agentapi.PromotedAsVotingMember)
@@ -94,6 +94,7 @@ func TestNewMembersJoinThoughTheClientURLsChanged(t *testing.T) {
 	c.must(c.Member(0).Stop())
 	c.Member(0).Start()
 	c.ready()
+	c.connect()
 	c.proves()
 }
 

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -58,6 +59,7 @@ type Cluster struct {
 	all    []*Member // by ordinal, those that are not wanted any more included
 	wanted int
 	mode   TLS
+	port   int // of clients; 0: clientPort
 }
 
 // New lays out a cluster and starts nothing. Close removes it.
@@ -215,6 +217,20 @@ func (c *Cluster) Want(ctx context.Context, n int) error {
 func (c *Cluster) Secure(tls TLS) error {
 	c.mu.Lock()
 	c.mode = tls
+	c.mu.Unlock()
+	return c.configure()
+}
+
+func (c *Cluster) clients() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cmp.Or(c.port, clientPort)
+}
+
+// ServeAt changes the port of clients in everybody's configuration. It is for etcds that are started from now on.
+func (c *Cluster) ServeAt(port int) error {
+	c.mu.Lock()
+	c.port = port
 	c.mu.Unlock()
 	return c.configure()
 }

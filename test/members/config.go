@@ -12,7 +12,7 @@ import (
 	"druid.internal/druid/test/process"
 )
 
-// The ports of every member.
+// The ports of every member; that of clients until another is wanted.
 const (
 	clientPort  = 2379
 	peerPort    = 2380
@@ -37,7 +37,7 @@ func (m *Member) url(tls bool, port int) string {
 }
 
 // ClientURL is where etcd's clients connect.
-func (m *Member) ClientURL() string { return m.url(m.cluster.tls().Client, clientPort) }
+func (m *Member) ClientURL() string { return m.url(m.cluster.tls().Client, m.cluster.clients()) }
 
 // PeerURL is where the other members connect.
 func (m *Member) PeerURL() string { return m.url(m.cluster.tls().Peer, peerPort) }
@@ -62,7 +62,7 @@ func (m *Member) template(wanted []*Member, tls TLS) map[string]any {
 	for _, w := range wanted {
 		initial = append(initial, w.Name+"="+w.url(tls.Peer, peerPort))
 		peers[w.Name] = []string{w.url(tls.Peer, peerPort)}
-		clients[w.Name] = []string{w.url(tls.Client, clientPort)}
+		clients[w.Name] = []string{w.url(tls.Client, m.cluster.clients())}
 	}
 	t := map[string]any{
 		"name":                        "etcd-config",
@@ -77,7 +77,7 @@ func (m *Member) template(wanted []*Member, tls TLS) map[string]any {
 		"auto-compaction-mode":        "periodic",
 		"auto-compaction-retention":   "30m",
 		"listen-peer-urls":            m.url(tls.Peer, peerPort),
-		"listen-client-urls":          m.url(tls.Client, clientPort),
+		"listen-client-urls":          m.url(tls.Client, m.cluster.clients()),
 		"initial-advertise-peer-urls": peers,
 		"advertise-client-urls":       clients,
 	}
@@ -99,7 +99,7 @@ func security(c *credentials) map[string]any {
 func (m *Member) sidecarConfig(tls TLS) map[string]any {
 	o := m.cluster.opts
 	etcd := map[string]any{
-		"endpoints":         []string{m.url(tls.Client, clientPort)},
+		"endpoints":         []string{m.url(tls.Client, m.cluster.clients())},
 		"connectionTimeout": "5s", "snapshotTimeout": "5m", "defragTimeout": "2m",
 	}
 	if tls.Client {

@@ -138,6 +138,9 @@ func (s *site) spec(ctx context.Context, kind, name string) (string, error) {
 	return string(text), err
 }
 
+// snapshotLeases stay until the last pod of the original has gone.
+var snapshotLeases = []string{"Lease main-delta-snap", "Lease main-full-snap"}
+
 // withFormerLabels is what the original made before it had today's labels: it selected by others, and
 // had no others.
 func withFormerLabels(text string) string {
@@ -184,7 +187,7 @@ func TestAStatefulSetThatCannotBeChangedIsMadeAnewAroundItsPods(t *testing.T) {
 			t.Errorf("%s belongs to %v and has the labels %v, want it to be the new StatefulSet's and keep its labels", name, pod.OwnerReferences, pod.Labels)
 		}
 	}
-	p.await(t, s.has("shop", "main", objectsOf("main", 3)))
+	p.await(t, s.has("shop", "main", append(objectsOf("main", 3), snapshotLeases...)))
 
 	// A Service that selected by the new labels before the pods have them would lead nowhere.
 	var order []string

@@ -34,6 +34,7 @@ type Asker struct {
 	outside func() []string
 
 	mu       sync.Mutex
+	served   []string                   // where etcds answered last, see askWhereTheyServe
 	clusters map[string]*member.Cluster // by endpoint
 	patience time.Duration              // of the next change
 }
@@ -125,7 +126,7 @@ func (a *Asker) Look(ctx context.Context, wanted []memberconf.Peer, self string)
 }
 
 // askWhereTheyServe asks the etcds that do not answer at the configured client URLs, which may have changed since they were started, at
-// those that their sidecars tell. The host stays: a sidecar tells of nobody else.
+// those that their sidecars tell. Host and scheme stay: a sidecar tells of nobody else, and who wants certificates is not to go without.
 func (a *Asker) askWhereTheyServe(ctx context.Context, wanted []memberconf.Peer, sidecars []Sidecar, etcds []Etcd) {
 	quick, cancel := context.WithTimeout(ctx, a.quick)
 	defer cancel()
@@ -143,6 +144,22 @@ func (a *Asker) askWhereTheyServe(ctx context.Context, wanted []memberconf.Peer,
 		}
 	}
 	all.Wait()
+	var served []string
+	for i := range wanted {
+		if e := etcds[i]; e.Err == nil && !slices.Contains(wanted[i].ClientURLs, e.Endpoint) {
+			served = append(served, e.Endpoint)
+		}
+	}
+	a.mu.Lock()
+	a.served = served
+	a.mu.Unlock()
+}
+
+// Served are the client URLs, other than the configured ones, at which etcds of wanted members answered when it was looked last.
+func (a *Asker) Served() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.served
 }
 
 // serving are the client URLs, other than the configured ones, with which the etcd of a member was started.
@@ -155,7 +172,7 @@ func serving(p memberconf.Peer, m agentapi.Member) (urls []string) {
 		u, err := url.Parse(told)
 		ours := func(configured string) bool {
 			c, err := url.Parse(configured)
-			return err == nil && c.Hostname() == u.Hostname()
+			return err == nil && c.Hostname() == u.Hostname() && c.Scheme == u.Scheme
 		}
 		if err == nil && !slices.Contains(p.ClientURLs, told) && slices.ContainsFunc(p.ClientURLs, ours) {
 			urls = append(urls, told)

@@ -150,6 +150,7 @@ func TestAnEtcdIsAskedWhereItsSidecarSaysThatItServes(t *testing.T) {
 	}{
 		"at another port":           {"a", []string{running}, true},
 		"at one of two":             {"a", []string{"http://" + host + ":2480", running}, true},
+		"without TLS any more":      {"a", []string{strings.Replace(running, "http:", "https:", 1)}, false},
 		"at another host":           {"a", []string{startEtcd(t, nil)}, false},
 		"of another member":         {"b", []string{running}, false},
 		"nowhere":                   {"a", nil, false},
