@@ -187,7 +187,7 @@ func TestAStatefulSetThatCannotBeChangedIsMadeAnewAroundItsPods(t *testing.T) {
 			t.Errorf("%s belongs to %v and has the labels %v, want it to be the new StatefulSet's and keep its labels", name, pod.OwnerReferences, pod.Labels)
 		}
 	}
-	p.await(t, s.has("shop", "main", append(objectsOf("main", 3), snapshotLeases...)))
+	p.await(t, s.has("shop", "main", slices.Sorted(slices.Values(append(objectsOf("main", 3), snapshotLeases...)))))
 
 	// A Service that selected by the new labels before the pods have them would lead nowhere.
 	var order []string

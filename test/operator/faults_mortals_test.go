@@ -98,7 +98,7 @@ func TestOperatorsThatDieAfterEachStepTakeAClusterOver(t *testing.T) {
 		if err := s.only(before, "main-0", "main-1")(ctx); err != nil { // main-2 is replaced in its turn
 			return err
 		}
-		return s.has("shop", "main", append(objectsOf("main", 3), snapshotLeases...))(ctx)
+		return s.has("shop", "main", slices.Sorted(slices.Values(append(objectsOf("main", 3), snapshotLeases...))))(ctx)
 	})
 	if m.deaths < 15 {
 		t.Errorf("%d operators died: too few to show anything", m.deaths)
