@@ -96,7 +96,7 @@ deleted; run it again after an interruption.`,
 	flags.IntVar(&maxBackups, "max-backups-to-copy", -1, "copy so many of the newest fulls, each with its deltas; -1: all")
 	flags.IntVar(&maxAge, "max-backup-age", -1, "leave out fulls that are older, in days, with their deltas; -1: none")
 	flags.IntVar(&parallel, "max-parallel-copy-operations", 10, "objects copied at the same time")
-	flags.BoolVar(&waitFinal, "wait-for-final-snapshot", false, "wait until one of the latest 4 fulls at the source is final, and nothing goes further")
+	flags.BoolVar(&waitFinal, "wait-for-final-snapshot", false, "wait until one of the latest 4 fulls at the source is final, and none goes further")
 	flags.DurationVar(&waitTimeout, "wait-for-final-snapshot-timeout", 0, "copy anyway after so long; 0: wait for ever")
 	flags.StringVar(&record, "copy-manifest", "", "local file that records the state of each object (None, Copied or NotFound), so that the next run need not read again what this one proved")
 	flags.BoolVar(&readBack, "verify", false, "read back also what was streamed, and what was there and proven already")

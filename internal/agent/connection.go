@@ -34,6 +34,13 @@ type connection struct {
 
 // follow connects to the wanted members of t from now on.
 func (c *connection) follow(t *memberconf.Template) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.connect(t)
+}
+
+// connect is follow. The caller holds the lock.
+func (c *connection) connect(t *memberconf.Template) error {
 	var endpoints []string
 	for _, p := range t.Wanted() {
 		endpoints = append(endpoints, p.ClientURLs...)
@@ -47,10 +54,8 @@ func (c *connection) follow(t *memberconf.Template) error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
 	old := c.cluster
 	c.cluster, c.etcd, c.wanted, c.with = next, upkeep.Connect(next, c.local), t, with
-	c.mu.Unlock()
 	if old != nil {
 		return old.Close()
 	}
@@ -70,14 +75,10 @@ func (c *connection) close() error {
 
 func (c *connection) now() upkeep.Etcd {
 	c.mu.Lock()
-	moved := !slices.Equal(c.with, c.served())
-	wanted := c.wanted
-	c.mu.Unlock()
-	if moved {
-		_ = c.follow(wanted) // else it goes on with those before
-	}
-	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !slices.Equal(c.with, c.served()) {
+		_ = c.connect(c.wanted) // else it goes on with those before
+	}
 	return c.etcd
 }
 

@@ -33,7 +33,7 @@ func Parts() map[string]any {
 		"spec.backup.resources":      `{}`,
 		"spec.backup.compression":    `{policy: gzip}`,
 		"spec.backup.store":          `{container: bucket, prefix: a, provider: aws}`,
-		"spec.backup.leaderElection": `{reelectionPeriod: 1s}`,
+		"spec.backup.leaderElection": `{reelectionPeriod: 2s}`,
 	}.apply(object)
 	return object
 }

@@ -68,8 +68,19 @@ func (r *renewing) current(ctx context.Context) (store.Store, error) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	default:
+		r.mu.Lock()
+		before := r.inner
+		r.mu.Unlock()
+		if before != nil {
+			return before, nil // somebody opens it again, which may take long
+		}
+		select {
+		case r.turn <- struct{}{}:
+			defer func() { <-r.turn }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	if s, err, settled := r.look(false); settled { // somebody else was faster
 		return s, err

@@ -28,7 +28,7 @@ type Waited struct {
 }
 
 // WaitForFinal waits until one of the latest 4 fulls of the newest lineage that has fulls is
-// final, and nothing of that lineage goes further: one that does is of a stop that is over. It looks every 15 seconds, and after timeout says that none came; that is no error,
+// final, and none of these goes further: then it is of a stop that is over. It looks every 15 seconds, and after timeout says that none came; that is no error,
 // the copy is made anyway. Without a timeout (0) it waits forever.
 //
 // A store that cannot be reached for a moment is asked again; one that refuses is an error.
@@ -94,8 +94,12 @@ func finalOf(t timeline.Timeline) Waited {
 				latest = append(latest, s)
 			}
 		}
+		var newest snapshot.Revision // of a full: after a stop that is over one is taken first of all
+		for _, s := range latest {
+			newest = max(newest, s.Last)
+		}
 		for i, s := range latest {
-			if !s.Name().Final || s.Last < l.Newest {
+			if !s.Name().Final || s.Last < newest {
 				continue
 			}
 			w := Waited{Final: s.Name().String()}

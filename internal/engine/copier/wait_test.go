@@ -37,7 +37,7 @@ func TestTheFinalFullIsLookedForAmongTheLatestFour(t *testing.T) {
 	}{
 		"the newest is final":                               {six(5), final(51, 5), false},
 		"one is final, and fulls follow":                    {six(2), "", false},
-		"one is final, and deltas follow":                   {append(six(5), put{lineageA, delta(52, 60, 6)}), "", false},
+		"one is final, and deltas follow":                   {append(six(5), put{lineageA, delta(52, 60, 6)}), final(51, 5), false}, // what clients or ending leases wrote before the members stopped
 		"the fourth newest is final, and none goes further": {[]put{{lineageA, final(21, 2)}, {lineageA, full(21, 3)}, {lineageA, full(21, 4)}, {lineageA, full(21, 5)}}, final(21, 2), true},
 		"the fifth newest is final, and none goes further":  {[]put{{lineageA, final(21, 1)}, {lineageA, full(21, 2)}, {lineageA, full(21, 3)}, {lineageA, full(21, 4)}, {lineageA, full(21, 5)}}, "", false},
 		"none is final":                                     {six(-1), "", false},

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
@@ -235,7 +236,7 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 		}
 	}
 	for i := range s.o.Members {
-		if n, ours := s.o.Etcd.MemberOrdinal(s.o.Members[i].Name); ours && n < 100 && s.o.Members[i].Status.ID != nil {
+		if n, ours := s.o.Etcd.MemberOrdinal(s.o.Members[i].Name); ours && n < 100 && s.o.Members[i].Status.ID != nil && metav1.IsControlledBy(&s.o.Members[i], s.o.Etcd) {
 			f.Lived = max(f.Lived, int32(n)+1)
 		}
 	}

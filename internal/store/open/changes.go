@@ -29,8 +29,11 @@ func (e Environment) Changes() func() bool {
 func (e Environment) stamp() []fs.FileInfo {
 	paths := []string{e.CABundle, e.Google.Path}
 	dirs := []string{}
-	if e.Google.Path != "" {
-		dirs = append(dirs, filepath.Dir(e.Google.Path))
+	if path := e.Google.Path; path != "" {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			path = filepath.Dir(path)
+		}
+		dirs = append(dirs, path)
 	}
 	for _, f := range []Files{e.AWS, e.OpenShift, e.OpenStack, e.Azure, e.Alicloud} {
 		paths = append(paths, f.JSON)
@@ -44,5 +47,11 @@ func (e Environment) stamp() []fs.FileInfo {
 			paths = append(paths, filepath.Join(dir, entry.Name()))
 		}
 	}
-	return stampOf(paths)
+	stamp := stampOf(paths)
+	for i, info := range stamp { // others may make what they like in a directory beside the files
+		if info != nil && info.IsDir() {
+			stamp[i] = nil
+		}
+	}
+	return stamp
 }

@@ -41,6 +41,8 @@ func TestAChangedFileOfASecretIsNoticedOnce(t *testing.T) {
 			{"nothing", func() {}, false},
 			{"another content", func() { write("endpoint", "https://two") }, true},
 			{"nothing since", func() {}, false},
+			{"a directory", func() { _ = os.Mkdir(filepath.Join(dir, "data"), 0o700) }, true},
+			{"something in it", func() { _ = os.WriteFile(filepath.Join(dir, "data", "a"), nil, 0o600) }, false},
 			{"one more", func() { write("trustedCaCert", "pem") }, true},
 			{"one less", func() { _ = os.Remove(filepath.Join(dir, "trustedCaCert")) }, true},
 			{"all are gone", func() { _ = os.RemoveAll(dir) }, true},
