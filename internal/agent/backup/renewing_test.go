@@ -133,6 +133,33 @@ func TestAStoreIsOpenedAgainWhenItsCredentialsChanged(t *testing.T) {
 	}
 }
 
+// An endpoint that swallows what is sent to it must not stop those who have a store that works.
+func TestNobodyWaitsForAStoreThatSomebodyElseOpensAgain(t *testing.T) {
+	memory := storetest.NewMemory(storetest.S3Like())
+	o := &opener{store: memory}
+	r := renewingOf(t, o, start())
+	if err := r.ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	o.set(func(o *opener) { o.hang, o.changed = true, true })
+	opening := make(chan error, 1)
+	go func() { opening <- put(ctx, r, "a", "one") }()
+	for len(r.turn) == 0 { // until it is being opened
+		time.Sleep(time.Millisecond)
+	}
+	if err := put(t.Context(), r, "b", "two"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := memory.Stat(t.Context(), store.Version{Key: "b"}); err != nil {
+		t.Errorf("it is not in the store of before: %v", err)
+	}
+	cancel()
+	if err := <-opening; !errors.Is(err, context.Canceled) {
+		t.Errorf("who opens it: %v, want that he was told to end", err)
+	}
+}
+
 func TestAStoreGoesOnWithOldCredentialsWhileTheNewOnesDoNotWork(t *testing.T) {
 	clock, memory := start(), storetest.NewMemory(storetest.S3Like())
 	o := &opener{store: memory}

@@ -230,15 +230,71 @@ func TestAClusterGrowsByListingThenByPods(t *testing.T) {
 	}
 }
 
-func TestAMemberThatLeavesIsForgottenWhenEtcdDoesNotListIt(t *testing.T) {
-	leaving := func(o *Observed) {
+// followedUp has the members be told what is decided now.
+func followedUp(t *testing.T) func(*Observed) {
+	return func(o *Observed) {
+		t.Helper()
 		for _, object := range mustDecide(t, o, testSettings).Objects {
 			if c, ok := object.(*corev1.ConfigMap); ok {
 				o.ConfigMap, o.Live[keyOf(c)] = c, c
 			}
 		}
 	}
-	o := running(t, 3, relaxed, func(o *Observed) { o.Etcd.Status.LastKnownRevision = ptr(int64(1000)) }, wants(1), leaving)
+}
+
+// In the middle of 3 to 1, before etcd has removed the others, somebody has the StatefulSet make one pod: it is no majority.
+func TestPodsOfMembersThatDidNotLeaveComeBack(t *testing.T) {
+	alone := func(since time.Duration) func(*Observed) {
+		return func(o *Observed) {
+			*o.StatefulSet.Spec.Replicas, o.Pods = 1, o.Pods[:1]
+			for i := range o.Pods[0].Status.Conditions {
+				o.Pods[0].Status.Conditions[i].Status, o.Pods[0].Status.Conditions[i].LastTransitionTime = corev1.ConditionFalse, ago(since)
+			}
+			m := o.Sidecars[0]
+			m.Etcd.Leader = ""
+			o.Sidecars = map[int]agentapi.Member{0: m}
+		}
+	}
+	for phrase, c := range map[string]struct {
+		change            []func(*Observed)
+		members, replicas int32
+	}{
+		"they are listed first":             {[]func(*Observed){alone(time.Minute)}, 3, 1},
+		"then their pods are made":          {[]func(*Observed){alone(time.Minute), followedUp(t)}, 3, 3},
+		"who is there only restarts":        {[]func(*Observed){alone(time.Second)}, 1, 1},
+		"they are of an Etcd before":        {[]func(*Observed){alone(time.Minute), formerly}, 1, 1},
+		"etcd has removed them":             {[]func(*Observed){alone(time.Minute), func(o *Observed) { o.Members = o.Members[:1] }}, 1, 1},
+		"none is left, and one is wanted":   {[]func(*Observed){alone(time.Minute), func(o *Observed) { *o.StatefulSet.Spec.Replicas, o.Pods, o.Sidecars = 0, nil, nil }}, 3, 3},
+		"one is back, the others to follow": {[]func(*Observed){alone(time.Minute), followedUp(t), func(o *Observed) { *o.StatefulSet.Spec.Replicas = 3 }}, 3, 3},
+	} {
+		o := running(t, 3, append([]func(*Observed){relaxed, func(o *Observed) { o.Etcd.Status.LastKnownRevision = ptr(int64(1000)) }, wants(1), followedUp(t)}, c.change...)...)
+		if p := mustDecide(t, o, testSettings); p.Size.Members != c.members || p.Size.Replicas != c.replicas {
+			t.Errorf("%s: %+v, want %d members and %d pods", phrase, p.Size, c.members, c.replicas)
+		}
+	}
+}
+
+// formerly: the EtcdMembers are of another Etcd of the same name.
+func formerly(o *Observed) {
+	for i := range o.Members {
+		o.Members[i].OwnerReferences[0].UID = "former"
+	}
+}
+
+// A StatefulSet with no replicas would adopt the pods of one that is gone, and end them.
+func TestOrphansFallAsleepWithAFinalSnapshot(t *testing.T) {
+	o := running(t, 3, relaxed, refusing, wants(0), func(o *Observed) {
+		delete(o.Live, keyOf(o.StatefulSet))
+		delete(o.Live, keyOf(o.ConfigMap))
+		o.StatefulSet, o.ConfigMap = nil, nil
+	})
+	if p := mustDecide(t, o, testSettings); p.Size.Replicas != 3 || p.Size.Members != 3 || !strings.Contains(p.Waits(), "snapshot") {
+		t.Errorf("%+v, waits for %q, want that all three stay until the snapshot is taken", p.Size, p.Waits())
+	}
+}
+
+func TestAMemberThatLeavesIsForgottenWhenEtcdDoesNotListIt(t *testing.T) {
+	o := running(t, 3, relaxed, func(o *Observed) { o.Etcd.Status.LastKnownRevision = ptr(int64(1000)) }, wants(1), followedUp(t))
 	p := mustDecide(t, o, testSettings)
 	if p.Size.Replicas != 3 || len(p.Remove) != 0 || !strings.Contains(p.Waits(), "main-1, main-2") {
 		t.Errorf("while etcd lists them: %+v, %d removals, waits %q", p.Size, len(p.Remove), p.Waits())
