@@ -28,8 +28,9 @@ type Waited struct {
 }
 
 // WaitForFinal waits until one of the latest 4 fulls of the newest lineage that has fulls is
-// final, and none of these goes further: then it is of a stop that is over. It looks every 15 seconds, and after timeout says that none came; that is no error,
-// the copy is made anyway. Without a timeout (0) it waits forever.
+// final and none of them goes further: one beyond which another goes is of a stop that is over.
+// It looks every 15 seconds, and after timeout says that none came; that is no error, the copy is
+// made anyway. Without a timeout (0) it waits forever.
 //
 // A store that cannot be reached for a moment is asked again; one that refuses is an error.
 func (c *Copier) WaitForFinal(ctx context.Context, timeout time.Duration) (Waited, error) {

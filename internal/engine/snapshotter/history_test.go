@@ -428,6 +428,18 @@ func told(t *testing.T, what <-chan struct{}, times int) {
 	}
 }
 
+// rests: none follows the final full until the planned stop is not near any more.
+func (r *running) rests(asked <-chan struct{}, final Taken, near *atomic.Bool) {
+	r.t.Helper()
+	told(r.t, asked, 3)
+	if newest := r.Standing().LastFull; newest == nil || newest.Key != final.Key {
+		r.t.Errorf("the newest full is %+v, and the final one %s", newest, final.Key.Name)
+	}
+	near.Store(false)
+	r.delivered(func(full *Taken) bool { return full != nil && !full.Key.Name.Final })
+	r.stop()
+}
+
 // Between the final full and the end of the members one that is due by the schedule would pass for somebody else's.
 func TestNoScheduledFullFollowsTheFinalOneBeforeAPlannedStop(t *testing.T) {
 	t.Parallel()
@@ -438,13 +450,7 @@ func TestNoScheduledFullFollowsTheFinalOneBeforeAPlannedStop(t *testing.T) {
 	cfg, asked, _ := stopping(t, e, s, &near)
 	r := start(t, cfg)
 	final := r.full(true)
-	told(t, asked, 3)
-	if newest := r.Standing().LastFull; newest == nil || newest.Key != final.Key {
-		t.Errorf("the newest full is %+v, and the final one %s", newest, final.Key.Name)
-	}
-	near.Store(false)
-	r.delivered(func(full *Taken) bool { return full != nil && !full.Key.Name.Final })
-	r.stop()
+	r.rests(asked, final, &near)
 }
 
 // The same of the full with which another one would begin, as when the leadership moves in between.
@@ -462,13 +468,7 @@ func TestNobodyBeginsWithAFullAfterTheFinalOneBeforeAPlannedStop(t *testing.T) {
 	cfg, asked, _ := stopping(t, e, s, &near)
 	cfg.Schedule = nil
 	r = start(t, cfg)
-	told(t, asked, 3)
-	if newest := r.Standing().LastFull; newest == nil || newest.Key != final.Key {
-		t.Errorf("the newest full is %+v, and the final one %s", newest, final.Key.Name)
-	}
-	near.Store(false)
-	r.delivered(func(full *Taken) bool { return full != nil && !full.Key.Name.Final })
-	r.stop()
+	r.rests(asked, final, &near)
 }
 
 // The same if it becomes due while the final one is being taken.

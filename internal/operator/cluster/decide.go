@@ -33,9 +33,9 @@ type Settings struct {
 }
 
 // Identity is a digest of what makes the pods' template, besides the specification. Templates that
-// another operator made, before an upgrade perhaps, are changed only when somebody asks for it. The "" was once an option: digests are what they were.
+// another operator made, before an upgrade perhaps, are changed only when somebody asks for it.
 func (s Settings) Identity() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %t \"\"", s.Images, s.DisableAutomount))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %t", s.Images, s.DisableAutomount))
 	return hex.EncodeToString(sum[:8])
 }
 

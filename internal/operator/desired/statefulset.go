@@ -51,8 +51,9 @@ func statefulSet(in Input) (*appsv1.StatefulSet, error) {
 }
 
 // configChecksum is over what takes effect only in a new pod. Who the members are, how they are
-// reached, which cluster outside they join, what their backups must have, beyond which revision a restore goes, whether a full is taken first, and whether others leave is read by the
-// sidecars while they run: a change of it replaces no pod.
+// reached, which cluster outside they join, what their backups must have, beyond which revision a restore
+// goes, whether a full is taken first, and whether others leave is read by the sidecars while they run: a
+// change of it replaces no pod.
 func configChecksum(in Input) (string, error) {
 	etcd := etcdConfig(in)
 	for _, live := range []string{
