@@ -7,7 +7,9 @@ import (
 	"crypto/x509"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +97,7 @@ func examples(t *testing.T, s *site) {
 	certificates := s.withCertificates(t)
 	await("etcd", "s3-roles", namespace, "condition=Ready")
 	await("etcd", "s3-roles", namespace, "condition=BackupReady")
+	s.standingExamples(t, namespace, await)
 	await("etcd", "tls", metav1.NamespaceDefault, "condition=Ready")
 	s.onlyWithCertificate(t, certificates)
 	s.clear(t, namespace)
@@ -131,6 +134,36 @@ func (s *site) tasksOfExamples(t *testing.T, namespace string, way sites.Way, aw
 		t.Error("the copy has no snapshot")
 	}
 	s.kubectl(t, "--namespace="+namespace, "delete", "etcdcopybackupstask", "copy", "--timeout="+patience.String())
+	var fulls []string
+	for key := range s.snapshots(t, copies) {
+		if strings.Contains(key, "/Full-") {
+			fulls = append(fulls, key)
+		}
+	}
+	exclusion := read(t, "exclusion-task.yaml")
+	what := exclusion[0]["spec"].(map[string]any)["config"].(map[string]any)["excludeSnapshots"].(map[string]any)
+	what["names"] = []any{path.Base(slices.Min(fulls))} // of which snapshot-task has taken another one
+	s.apply(t, inNamespace(namespace, exclusion)...)
+	await("etcdoperatortask", "exclusion-task", namespace, "jsonpath={.status.state}=Succeeded")
+}
+
+// standingExamples are the tasks that go on, for the Etcd s3-roles: its collection, and, while it sleeps, the extension of its locks. It
+// is to have neither by itself.
+func (s *site) standingExamples(t *testing.T, namespace string, await func(kind, name, namespace, condition string)) {
+	t.Helper()
+	begin := func(file string) {
+		t.Helper()
+		task := read(t, file+".yaml")
+		task[0]["spec"].(map[string]any)["ownerEtcdReference"] = map[string]any{"name": "s3-roles"}
+		s.apply(t, inNamespace(namespace, task)...)
+		await("etcdoperatortask", file, namespace, "jsonpath={.status.state}=InProgress")
+	}
+	s.kubectl(t, "--namespace="+namespace, "patch", "etcd", "s3-roles", "--type=merge", `--patch={"spec":{"backup":{"garbageCollectionPeriod":"0s","store":{"immutability":null}}}}`)
+	begin("collection-task")
+	s.kubectl(t, "--namespace="+namespace, "scale", "etcd", "s3-roles", "--replicas=0")
+	await("etcd", "s3-roles", namespace, "condition=Hibernated")
+	begin("extension-task")
+	t.Log("\n" + s.kubectl(t, "--namespace="+namespace, "get", "etcdoperatortasks,cronjobs"))
 }
 
 // withRoles are the objects of s3-roles.yaml, with a bucket that locks and with identities that may do what the policies say.
