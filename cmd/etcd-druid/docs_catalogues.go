@@ -37,7 +37,7 @@ have closed sets of values. What a member and its backups measure is in [metrics
 // alerts are conditions that somebody should be told of.
 var alerts = []struct{ condition, meaning string }{
 	{`max by (etcd_namespace, etcd) (etcddruid_etcd_condition_seconds{condition="Ready"}) > 60`, "a cluster has had no quorum for a minute; its conditions name the members"},
-	{`etcddruid_etcd_condition_seconds{condition="QuorumLost", status="True"} > 0`, "a majority of the members is away for longer than the thresholds: bring nodes and volumes back first, with which it comes back by itself; docs/operations/recovering.md says what if they are lost"},
+	{`etcddruid_etcd_condition_seconds{condition="QuorumLost", status="True"} > 0`, "a majority of the members is away for longer than the thresholds: bring nodes and volumes back first, with which it comes back by itself; [recovering](../operations/recovering.md) says what if they are lost"},
 	{`etcddruid_etcd_condition_seconds{condition="BackupReady"} > 600`, "backups are late, fail, or cannot be restored; the condition says which"},
 	{`etcddruid_etcd_condition_seconds{condition="AllMembersUpdated"} > 3600`, "a rollout has not ended for an hour; the condition says what it waits for"},
 	{`etcddruid_etcd_condition_seconds{condition="DataVolumesReady"} > 300`, "a volume is full, read-only, cannot be had, or has somebody else's data"},

@@ -491,18 +491,6 @@ func appliedAt(o client.Object) (last metav1.Time) {
 	return last
 }
 
-// knownStep is how exactly members are told of the last known revision, so that their configuration changes rarely. A restore raises
-// revisions by 10⁹ at least, and by a fifth more than what lies between, which is beyond what is left out here.
-const knownStep = 100_000_000
-
-// known is the highest revision that the status remembers.
-func known(e *druidv1alpha1.Etcd) int64 {
-	if r := e.Status.LastKnownRevision; r != nil {
-		return *r
-	}
-	return 0
-}
-
 // keyOf is the key of an object with its type.
 func keyOf(o client.Object) Key {
 	return Key{o.GetObjectKind().GroupVersionKind().Kind, o.GetName()}
