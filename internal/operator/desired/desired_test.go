@@ -423,6 +423,25 @@ func TestEveryMountHasAVolume(t *testing.T) {
 	}
 }
 
+// What the operator decides from day to day reaches the sidecars under the keys that they read.
+func TestSidecarsReadWhatTheOperatorDecides(t *testing.T) {
+	in := input(etcd(withEverything))
+	in.AtLeast, in.LastKnown, in.FullFirst, in.OthersLeave = 9002, 1_100_000_000, true, true
+	in.Etcd.Spec.Backup.LeaderElection = &druidv1alpha1.LeaderElectionSpec{ReelectionPeriod: &metav1.Duration{Duration: 3 * time.Second}}
+	set, err := Objects(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse([]byte(set.ConfigMap.Data[SidecarFile]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.Restoration
+	if r.AtLeastRevision != 9002 || r.LastKnownRevision != 1_100_000_000 || !r.OthersLeave || !c.Snapshotter.FullFirst || c.LeaderElection.ReelectionPeriod.D() != 3*time.Second {
+		t.Errorf("they read %+v, a full first %t, and a period of %s", r, c.Snapshotter.FullFirst, c.LeaderElection.ReelectionPeriod)
+	}
+}
+
 // What is in the maps is written without going by way of JSON, which would tell by its own rules what a type looks like.
 func TestConfigurationFilesAreWrittenAsJSONWouldHaveThem(t *testing.T) {
 	for name, change := range shapes {
