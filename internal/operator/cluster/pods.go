@@ -182,7 +182,7 @@ func busy(m agentapi.Member) string {
 		}
 		return "restores from the backup"
 	}
-	if n := len(m.Transitions); n > 0 && m.Transitions[n-1].SubState == agentapi.DBValidationFull {
+	if n := len(m.Transitions); n > 0 && m.Transitions[n-1].SubState == agentapi.DBValidationFull && m.Waiting == "" { // it stays in that state while it waits
 		return "examines its data"
 	}
 	return ""

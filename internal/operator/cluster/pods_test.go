@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/rollout"
 )
@@ -199,5 +200,18 @@ func TestAMemberIsIdleSinceItsEtcdStopped(t *testing.T) {
 		if got := o.idleSince(0); !got.Equal(c.want) {
 			t.Errorf("%s: idle since %s, want %s", phrase, got, c.want)
 		}
+	}
+}
+
+func TestAMemberThatWaitsWithExaminedDataIsNotBusy(t *testing.T) {
+	m := agentapi.Member{Initialization: agentapi.InitProgress, Transitions: []agentapi.Transition{
+		{State: agentapi.Initializing, SubState: agentapi.DBValidationFull, Reason: agentapi.DetectedPreviousUncleanExit},
+	}}
+	if got := busy(m); got != "examines its data" {
+		t.Errorf("a member that examines its data: busy %q", got)
+	}
+	m.Transitions[0].Reason, m.Waiting = agentapi.WaitingForStore, "the bucket cannot be read"
+	if got := busy(m); got != "" {
+		t.Errorf("a member that waits for its store, of which the newest template may be the remedy: busy %q", got)
 	}
 }
