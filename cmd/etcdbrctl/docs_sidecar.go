@@ -63,7 +63,7 @@ on to the one that does, with its own credentials; 503 if there is none at the m
 | compressionConfig.policy | zstd, gzip, lzw or zlib; the original cannot read zstd |
 | restorationConfig.atLeastRevision | a revision that the backups are known to have held: a member without data waits for a person rather than to begin from less, or from nothing; 0: whatever there is. Read again when the file changes |
 | restorationConfig.lastKnownRevision | a revision that clients are known to have seen: a restore raises revisions beyond it, also where nothing in the bucket reaches it; 0: what the bucket tells. Read again when the file changes |
-| restorationConfig.othersLeave | the one wanted member begins nothing, restored or new, beside others that are about to leave its cluster. Read again when the file changes |
+| restorationConfig.othersLeave | the wanted members begin nothing, restored or new, beside others that are about to leave their cluster. Read again when the file changes |
 | restorationConfig.memoryLimit | bytes a restore, a proof or a compaction keeps in memory; more is spilled to disk |
 | defragmentationConfig.freeShare, quotaShare | percent: a member is defragmented before its schedule when so much of its database is free, and 100 MiB, or when it takes so much of its quota and a tenth of that would be freed; either 0: never before |
 | existingCluster.members, endpoints | a cluster outside that the members join, by the names and peer URLs of its members and by client URLs of which one must answer: while it is named, no cluster is begun and none restored, and its members are not removed ([moving-in.md](../operations/moving-in.md)). The etcdConnectionConfig says with which certificates it is asked. Read again when the file changes |

@@ -147,6 +147,7 @@ type Data struct {
 	ID        string    `json:"id,omitempty"`  // as Member.ID, from the write-ahead log
 	ClusterID string    `json:"clusterID,omitempty"`
 	Revision  int64     `json:"revision,omitempty"`
+	Removed   bool      `json:"removed,omitempty"` // the data say that their cluster removed the member
 }
 
 // Bootstrap is a member that is about to bootstrap, or has bootstrapped, a new cluster together

@@ -181,7 +181,7 @@ type Restoration struct {
 	// LastKnownRevision is one that clients may have seen, whatever the bucket tells: a restore raises revisions beyond it. It is read
 	// again when the file changes. 0: not known.
 	LastKnownRevision int64 `json:"lastKnownRevision"`
-	// OthersLeave: members that are not wanted any more are still of the cluster and have its data. The one that is wanted begins
+	// OthersLeave: members that are not wanted any more are still of the cluster and have its data. Those that are wanted begin
 	// nothing beside them. It is read again when the file changes.
 	OthersLeave bool `json:"othersLeave"`
 	// MemoryLimit bounds, in bytes, what a restore keeps in memory; 0: 128 MiB.

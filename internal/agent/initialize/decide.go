@@ -73,15 +73,18 @@ func Decide(f Facts) Decision {
 	case len(f.Wanted) == 1:
 		return f.beside("6.10", decideSoleWithout(f))
 	}
-	return decideSeveral(f)
+	return f.beside("5.32", decideSeveral(f))
 }
 
-// beside is what is decided of the one wanted member, but for beginning a cluster beside that of those who leave.
+// beside is what is decided, but for beginning a cluster beside that of those who leave.
 func (f Facts) beside(rule string, d Decision) Decision {
-	if !f.OthersLeave || d.Action != RestoreSole && d.Action != BootstrapSole {
+	switch {
+	case !f.OthersLeave:
+		return d
+	case d.Action != RestoreSole && d.Action != BootstrapSole && d.Action != RestoreSeed && d.Action != BootstrapNew:
 		return d
 	}
-	return waitForCluster(rule, "%s, but others, which are to leave the cluster, still run and have the data: nothing is begun beside them; this member joins them when they are wanted again (of an Etcd the operator wants them when this one has waited for half a minute, as long as they have a leader; if they are gone for good, see docs/operations/recovering.md)", d.Message)
+	return waitForCluster(rule, "%s, but others, which are to leave the cluster, may still run and have the data: nothing is begun beside them; this member joins them when they are wanted again (of an Etcd the operator wants them when nobody that is to stay has taken part for half a minute; all ask each other then)", d.Message)
 }
 
 // decideVolume is rule 1.

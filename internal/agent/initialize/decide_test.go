@@ -113,6 +113,7 @@ func voters(n int) func(*datadir.Inspection) {
 	}
 }
 
+func gone(m *agentapi.Member)         { m.Data.Removed = true }
 func removed(i *datadir.Inspection)   { i.Removed = true }
 func shell(i *datadir.Inspection)     { i.ClusterID, i.MemberID, i.Voters = 0, 0, nil }
 func elsewhere(i *datadir.Inspection) { i.ClusterID = 0xdd }
@@ -300,10 +301,15 @@ var rules = map[string]map[string]struct {
 		"listed by one of two clusters":    {facts(3, has(datadir.Valid, 5), cluster(0xdd, 2, peer(2)), cluster(testCluster, 1, peer(0), peer(1))), Start, agentapi.DBValidationSucceeded},
 		"listed, own address a balancer's": {facts(3, has(datadir.Valid, 5), cluster(testCluster, 1, peer(0), peer(1)), func(f *Facts) { e := f.View.Etcds[0]; e.Name = nameOf(0); f.View.Etcds = append(f.View.Etcds, e) }), Start, agentapi.DBValidationSucceeded},
 	},
-	"3.2":  {"removed from its cluster": {facts(3, has(datadir.Valid, 5), cluster(testCluster, 1, peer(1), peer(2))), JoinAsLearner, agentapi.WaitingToJoinAsLearner}},
-	"3.3":  {"data of a third cluster": {facts(3, has(datadir.Valid, 5, elsewhere), cluster(0xc2, 1, peer(1)), cluster(0xc3, 2, peer(2))), Wait, agentapi.WaitingForCluster}},
-	"3.4":  {"blank data of another cluster": {facts(3, has(datadir.Blank, 1, elsewhere), cluster(testCluster, 1, peer(1))), JoinAsLearner, agentapi.WaitingToJoinAsLearner}},
-	"3.5":  {"data of another cluster than that of a minority": {facts(3, has(datadir.Valid, 5, elsewhere), cluster(testCluster, 1, peer(1), peer(2, asLearner))), Wait, agentapi.WaitingForCluster}},
+	"3.2": {"removed from its cluster": {facts(3, has(datadir.Valid, 5), cluster(testCluster, 1, peer(1), peer(2))), JoinAsLearner, agentapi.WaitingToJoinAsLearner}},
+	"3.3": {"data of a third cluster": {facts(3, has(datadir.Valid, 5, elsewhere), cluster(0xc2, 1, peer(1)), cluster(0xc3, 2, peer(2))), Wait, agentapi.WaitingForCluster}},
+	"3.4": {"blank data of another cluster": {facts(3, has(datadir.Blank, 1, elsewhere), cluster(testCluster, 1, peer(1))), JoinAsLearner, agentapi.WaitingToJoinAsLearner}},
+	"3.5": {
+		"data of another cluster than that of a minority":                      {facts(3, has(datadir.Valid, 5, elsewhere), cluster(testCluster, 1, peer(1), peer(2, asLearner))), Wait, agentapi.WaitingForCluster},
+		"removed from another cluster, and behind it is who answers":           {facts(3, has(datadir.Valid, 8, elsewhere, removed), cluster(testCluster, 1, peer(1))), Wait, agentapi.WaitingForCluster},
+		"removed from another cluster, perhaps further than the one answering": {facts(3, has(datadir.Valid, 5, elsewhere, removed, atMost(8)), cluster(testCluster, 1, peer(1))), Wait, agentapi.WaitingForCluster},
+	},
+	"3.15": {"removed from a cluster that was restored since": {facts(3, has(datadir.Valid, 5, elsewhere, removed), cluster(testCluster, 1, peer(1))), JoinAsLearner, agentapi.WaitingToJoinAsLearner}},
 	"3.6":  {"data of another cluster than that of the majority": {facts(3, has(datadir.Valid, 5, elsewhere), cluster(testCluster, 1, peer(1), peer(2))), JoinAsLearner, agentapi.WaitingToJoinAsLearner}},
 	"3.13": {"data of a cluster of which no wanted member is one": {facts(3, has(datadir.Valid, 5, elsewhere, ofMember(nameOf(0), "https://stranger:2380")), cluster(testCluster, 1, peer(1), peer(2))), Refuse, agentapi.OtherLineage}},
 	"3.14": {"the same, and the cluster of the others has no leader for a moment": {
@@ -373,12 +379,13 @@ var rules = map[string]map[string]struct {
 		"one is empty, but an etcd without data runs there": {facts(3, backup9, leaderless(1, 1), other(1, agentapi.DataBlank)), Wait, agentapi.WaitingForCluster},
 	},
 	"5.12": {
-		"one of three has data":          {facts(3, backup9, other(1, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
-		"one of three runs alone":        {facts(3, backup9, other(1, agentapi.DataUnknown), leaderless(1, 7)), QuorumLost, agentapi.QuorumLost},
-		"one of three has damaged data":  {facts(3, backup9, other(1, agentapi.DataInvalid)), QuorumLost, agentapi.QuorumLost},
-		"two of five have data":          {facts(5, noBackup, other(1, agentapi.DataValid), other(3, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
-		"one of three serves elsewhere":  {facts(3, backup9, other(1, agentapi.DataValid, serving)), Wait, agentapi.WaitingForCluster},
-		"one of three examines its data": {facts(3, backup9, other(1, agentapi.DataValid, examining)), Wait, agentapi.WaitingForCluster},
+		"one of three has data":                               {facts(3, backup9, other(1, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
+		"one of three runs alone":                             {facts(3, backup9, other(1, agentapi.DataUnknown), leaderless(1, 7)), QuorumLost, agentapi.QuorumLost},
+		"two have data of members that their cluster removed": {facts(3, backup9, other(1, agentapi.DataValid, gone), other(2, agentapi.DataValid, gone)), QuorumLost, agentapi.QuorumLost},
+		"one of three has damaged data":                       {facts(3, backup9, other(1, agentapi.DataInvalid)), QuorumLost, agentapi.QuorumLost},
+		"two of five have data":                               {facts(5, noBackup, other(1, agentapi.DataValid), other(3, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
+		"one of three serves elsewhere":                       {facts(3, backup9, other(1, agentapi.DataValid, serving)), Wait, agentapi.WaitingForCluster},
+		"one of three examines its data":                      {facts(3, backup9, other(1, agentapi.DataValid, examining)), Wait, agentapi.WaitingForCluster},
 	},
 	"5.20": {"the bucket was not asked": {facts(3, unasked), AskBackup, ""}},
 	"5.21": {"the bucket does not answer": {facts(3, down), Wait, agentapi.WaitingForStore}},
@@ -439,6 +446,10 @@ var rules = map[string]map[string]struct {
 	"2.16": {
 		"blank data and another's backup":      {facts(1, others(9, RelationUnknown), has(datadir.Blank, 1)), Refuse, agentapi.WaitingForStore},
 		"behind another's of the same history": {facts(1, others(9, RelationSame), has(datadir.Valid, 5)), Refuse, agentapi.WaitingForStore},
+	},
+	"5.32": {
+		"all are empty, there is a backup, and others leave": {facts(3, backup9, leaving), Wait, agentapi.WaitingForCluster},
+		"all are ready, there is none, and others leave":     {facts(3, offered("n0"), other(1, agentapi.DataMissing, nonce("n1")), other(2, agentapi.DataMissing, nonce("n2")), leaving), Wait, agentapi.WaitingForCluster},
 	},
 	"5.31": {
 		"all are empty, and the backup is another's": {facts(3, others(9, RelationUnknown)), Refuse, agentapi.WaitingForStore},

@@ -30,7 +30,7 @@ type Facts struct {
 	View    neighbours.View
 	Backup  Backup
 	Journal Journal
-	// OthersLeave: members that are not wanted any more are of the cluster, and nobody asks them.
+	// OthersLeave: members that are not wanted any more may be of the cluster, and nobody asks them.
 	OthersLeave bool
 	// Outside is the cluster that the wanted members join; nil: they have one of their own.
 	Outside *Outside
@@ -137,6 +137,8 @@ func (f Facts) other(name string) neighbour {
 	n.serves = m.Etcd != nil && m.Etcd.Leader != ""
 	etcd, running := f.View.Etcd(name)
 	switch {
+	case m.Data.Removed && m.Etcd == nil && !running:
+		n.condition, n.detail = hasInvalid, fmt.Sprintf("it has data up to revision %d of a member that its cluster has removed", m.Data.Revision)
 	case m.Etcd != nil && m.Etcd.Revision > 1, running && etcd.Status.Revision > 1, m.Data.State == agentapi.DataValid:
 		n.condition, n.detail = hasValid, fmt.Sprintf("it has data up to revision %d", revisionOf(m, etcd))
 	case m.Data.State == agentapi.DataInvalid:

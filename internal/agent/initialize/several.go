@@ -12,7 +12,7 @@ import (
 	"druid.internal/druid/internal/etcd/member"
 )
 
-// decideSeveral is rules 3 to 5.
+// decideSeveral is rules 3 to 5, but for 5.32.
 func decideSeveral(f Facts) Decision {
 	if d, ok := f.doubled(); ok {
 		return d
@@ -86,6 +86,10 @@ func decideAmong(f Facts, clusters []neighbours.Cluster) Decision {
 			Message: fmt.Sprintf("the data (revision %d) are of cluster %016x, of which no wanted member is one, and cluster %016x answers: nothing of another cluster is replaced; remove the data directory to join the cluster that answers, or bring the volume to where it belongs",
 				f.Data.Revision, f.Data.ClusterID, c.ClusterID)}
 	}
+	if rev := f.View.Revision(c.ClusterID); f.Data.Removed && f.Data.AtMost <= rev {
+		return f.join("3.15", c, fmt.Sprintf("the data (revision %d) are those of %016x, which its cluster %016x has removed, and cluster %016x answers, which is at revision %d",
+			f.Data.Revision, f.Data.MemberID, f.Data.ClusterID, c.ClusterID, rev))
+	}
 	if n := f.wantedAmong(c); n < f.quorum() {
 		return waitForCluster("3.5", "the data (revision %d) are of cluster %016x, but cluster %016x answers, in which %d of %d wanted members vote; remove the data of those that are not to be kept",
 			f.Data.Revision, f.Data.ClusterID, c.ClusterID, n, len(f.Wanted))
@@ -153,7 +157,7 @@ func decideAlone(f Facts) Decision {
 func (f Facts) strangers(others []neighbour) string {
 	var names []string
 	for _, o := range others {
-		if o.condition == hasValid && o.cluster != "" && !f.sameCluster(o) {
+		if (o.condition == hasValid || o.condition == hasInvalid) && o.cluster != "" && !f.sameCluster(o) {
 			names = append(names, o.name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/member"
 )
 
@@ -73,4 +74,14 @@ func (v View) Etcd(name string) (Etcd, bool) {
 		}
 	}
 	return Etcd{}, false
+}
+
+// Revision is the newest one that an etcd of the cluster tells; 0: none does.
+func (v View) Revision(clusterID uint64) (rev snapshot.Revision) {
+	for _, e := range slices.Concat(v.Etcds, v.Outside) {
+		if e.Err == nil && e.Status.ClusterID == clusterID {
+			rev = max(rev, e.Status.Revision)
+		}
+	}
+	return rev
 }

@@ -361,7 +361,7 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 		AtLeast:                        atLeast(o.Etcd, p.Hibernation),
 		LastKnown:                      known(o.Etcd) / knownStep * knownStep,
 		FullFirst:                      fullFirst(o.Etcd, p.Hibernation),
-		OthersLeave:                    step.Members == 1 && o.othersRun(),
+		OthersLeave:                    o.othersRun(step.Members),
 		DisableServiceAccountAutomount: s.DisableAutomount,
 	}
 	in.Images, p.images = desired.ImagesFor(e, s.Images)

@@ -485,6 +485,9 @@ func TestNobodyBeginsBesideThoseWhoLeave(t *testing.T) {
 	if held(o) {
 		t.Error("nobody waits for the pod of one that has left, as on a node that is lost")
 	}
+	if !held(running(t, 5, relaxed, wants(3))) {
+		t.Error("from 5 to 3, those that stay may begin beside the others")
+	}
 	o = running(t, 3, relaxed, wants(1))
 	delete(o.Sidecars, 1)
 	delete(o.Sidecars, 2)

@@ -152,13 +152,24 @@ func (s size) step(now time.Time, safe safety) rollout.ScaleStep {
 	return rollout.Scale(s.facts(now, safe))
 }
 
-// othersRun: other members than the first may still be of the cluster: their pods are not let go before they have left.
-func (o *Observed) othersRun() bool {
-	if o.replicas() <= 1 {
+// othersRun: others than the first so many members may still be of the cluster: their pods are not let go before they have left.
+func (o *Observed) othersRun(members int32) bool {
+	most := o.replicas()
+	if o.StatefulSet == nil { // its pods may be there
+		for _, p := range o.Pods {
+			if n, ours := o.Etcd.PodOrdinal(p.Name); ours {
+				most = max(most, int32(n)+1) //nolint:gosec // ordinals of pods are small
+			}
+		}
+	}
+	if most <= members {
 		return false
 	}
 	listed, known := o.listed()
-	return !known || slices.ContainsFunc(listed, func(l agentapi.Listed) bool { return l.Name != o.Etcd.MemberName(0) })
+	return !known || slices.ContainsFunc(listed, func(l agentapi.Listed) bool {
+		n, ours := o.Etcd.MemberOrdinal(l.Name)
+		return !ours || n >= int(members)
+	})
 }
 
 // leaving are pods that their StatefulSet does not want any more.

@@ -48,7 +48,7 @@ type Input struct {
 	AtLeast int64
 	// LastKnown is a revision that clients may have seen: a restore goes beyond it. 0: the bucket tells enough.
 	LastKnown int64
-	// OthersLeave: one member is listed, and others may still run: it is not to begin anything beside them.
+	// OthersLeave: others than those that are listed may still run: nothing is to be begun beside them.
 	OthersLeave bool
 	// FullFirst: the cluster wakes up, and no member is known to have taken a full since.
 	FullFirst bool

@@ -17,6 +17,7 @@ import (
 //	unborn      there is nothing to lose yet
 //	mended      the configuration was lost, or lists members that have no pod
 //	returned    pods are missing of members that did not leave, and no other takes part
+//	asked       nobody takes part, and some are not wanted any more
 //	unknown     no member says who belongs to the cluster: nothing changes
 //	scheme      of a cluster whose members have all joined
 //	size        out or in, from whatever was reached on the way to another size
@@ -46,6 +47,10 @@ func (f ScaleFacts) decide() ScaleStep {
 		return s
 	case !f.MembersKnown && f.Idle && f.Replicas < f.lived():
 		return f.comeBack()
+	case !f.MembersKnown && f.Idle && f.Replicas > f.Listed && f.Split == "":
+		s := f.keep("no member takes part, and those who are to leave may have data: all are wanted again, and ask each other")
+		s.Members = f.Replicas
+		return s
 	case !f.MembersKnown:
 		s := f.keep("nothing is changed while the members are not known")
 		s.Waits = cmp.Or(f.Split, "a member that answers and sees a leader")
@@ -221,11 +226,11 @@ func (f ScaleFacts) in() ScaleStep {
 func (f ScaleFacts) finish() ScaleStep {
 	s := f.keep("%s", members(f.Want))
 	if f.top() > f.Listed {
-		// A single wanted member does not ask those who are not listed. If it lost its data now,
-		// it would restore the backup beside a cluster that is alive.
-		if m, ok := f.member(0); f.Listed == 1 && (!ok || m.Down) {
+		// Those who are wanted do not ask those who are not listed. If all of them lost their data now,
+		// they would wait for ever for a cluster that is alive.
+		if f.nobodyStays() {
 			s.Members = max(f.Replicas, f.top())
-			s.Reason = "the member that is to stay takes no part: the others are wanted again until it does"
+			s.Reason = "nobody that is to stay takes part: the others are wanted again until somebody does"
 			return s
 		}
 		var left []string
@@ -248,6 +253,11 @@ func (f ScaleFacts) finish() ScaleStep {
 	}
 	s.Waits = f.missing()
 	return s
+}
+
+// nobodyStays: of those who are listed all are down.
+func (f ScaleFacts) nobodyStays() bool {
+	return !slices.ContainsFunc(f.Members, func(m Member) bool { return m.Ordinal < int(f.Listed) && !m.Down })
 }
 
 // members is a number of them in words.

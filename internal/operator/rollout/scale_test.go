@@ -90,6 +90,8 @@ func TestHowTheNumberOfMembersChanges(t *testing.T) {
 		"3 to 1: backups are ill":                          {settled(3, want(1), noBackup), values{Members: 3, Replicas: 3}, "the bucket does not answer"},
 		"3 to 1: there are no backups":                     {settled(3, want(1), noBackup, func(f *ScaleFacts) { f.NoStore = true }), values{Members: 1, Replicas: 3}, ""},
 		"3 to 1: two clusters answer":                      {settled(3, want(1), listed(1), unknown, func(f *ScaleFacts) { f.Split = "of different clusters" }), values{Members: 1, Replicas: 3}, "of different clusters"},
+		"3 to 1: nobody takes part":                        {settled(3, want(1), listed(1), unknown, nobody), values{Members: 3, Replicas: 3}, ""},
+		"3 to 1: the same, and all are wanted again":       {settled(3, want(1), unknown, nobody), values{Members: 3, Replicas: 3}, "a member that answers"},
 		"3 to 1: nobody answers":                           {settled(3, want(1), listed(1), unknown), values{Members: 1, Replicas: 3}, "a member that answers"},
 		"3 to 1: who stays is away for a moment":           {settled(3, want(1), listed(1), each(sick, 0)), values{Members: 1, Replicas: 3}, "remove main-1, main-2"},
 		"3 to 1: who stays is down":                        {settled(3, want(1), listed(1), each(down, 0)), values{Members: 3, Replicas: 3}, ""},
@@ -102,6 +104,8 @@ func TestHowTheNumberOfMembersChanges(t *testing.T) {
 		"3 to 1: who stays has no majority":                {settled(1, replicas(3), each(sick, 0)), values{Members: 1, Replicas: 3}, "a majority: 0 of 1"},
 		"3 to 1 and back, before anybody was removed":      {settled(3, listed(1)), values{Members: 3, Replicas: 3}, ""},
 		"3 to 1 and back, after one was removed":           {settled(2, want(3), listed(1), replicas(3)), values{Members: 3, Replicas: 3}, ""},
+		"7 to 3: all who stay are down later":              {settled(7, want(3), listed(3), each(down, 0, 1, 2)), values{Members: 7, Replicas: 7}, ""},
+		"7 to 3: all who stay do not belong any more":      {settled(7, want(3), listed(3), func(f *ScaleFacts) { f.Members = f.Members[3:] }), values{Members: 7, Replicas: 7}, ""},
 		"5 to 3: one of those who stay is down later":      {settled(5, want(3), listed(3), each(down, 0)), values{Members: 3, Replicas: 5}, "remove main-3, main-4"},
 
 		"3 to 5 failed, back to 3: nobody had joined":         {settled(3, listed(5), replicas(5)), values{Members: 3, Replicas: 5}, ""},
