@@ -160,6 +160,7 @@ var rules = []struct {
 	{"3.4", "pods are replaced", cluster(3, wants("20Gi"), func(f *Facts) { f.Rolling = "main-1 is being replaced" }), "Wait", "main-1"},
 	{"3.5", "all claims asked", cluster(3, wants("20Gi"), every(func(m *Member) { m.Claim.Asks = size("20Gi") })), "ReplaceTemplate set", "from 10Gi to 20Gi"},
 	{"3.5", "a fixed class", cluster(3, wants("20Gi")), "ReplaceTemplate set", ""},
+	{"3.5", "a fixed class, a pod is waited for whose volume is full", cluster(3, wants("20Gi"), ill(0), full(0), func(f *Facts) { f.Rolling = "main-0 is not ready" }), "ReplaceTemplate set", ""},
 	{"3.6", "the class grows, and a claim is not bound", cluster(3, wants("20Gi"), templated, every(growable), every(func(m *Member) { m.Claim.Volume = "" })), "Wait", "when it is bound"},
 	{"3.7", "no class", cluster(3, wants("20Gi"), templated, every(func(m *Member) { m.Claim.Makes, m.Claim.Class = false, "" })), "Report", "no StorageClass"},
 	{"3.8", "a fixed class, asleep", cluster(3, wants("20Gi"), templated, func(f *Facts) { f.Wanted = 0 }), "Report", "awake"},

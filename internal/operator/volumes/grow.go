@@ -58,7 +58,7 @@ func (f Facts) template([]Member) Action {
 		return report("3.2", AboutStuck, "the StatefulSet's template of claims stays at %s: %s", f.Template.String(), f.TemplateKept)
 	case f.Resizing != "":
 		return wait("3.3", AboutGrowth, "the StatefulSet's template of claims changes to %s after this: %s", f.Want.String(), f.Resizing)
-	case f.Rolling != "":
+	case f.Rolling != "" && !slices.ContainsFunc(f.Members, Member.gaveOut): // it waits for who comes back with a larger volume alone
 		return wait("3.4", AboutGrowth, "the StatefulSet's template of claims changes to %s after the pods: %s", f.Want.String(), f.Rolling)
 	}
 	return Action{Kind: ReplaceTemplate, Rule: "3.5", About: AboutGrowth, UID: f.SetUID,
