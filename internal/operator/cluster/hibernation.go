@@ -48,6 +48,9 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
 		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Revision: known(e), Settle: settle,
 	}
+	if c := druidv1alpha1.FindCondition(e.Status.Conditions, druidv1alpha1.ConditionHibernated); c != nil && c.Reason == druidv1alpha1.ReasonClosingToClients {
+		f.ClosingSince = c.LastUpdateTime.Time
+	}
 	for i := range o.Members {
 		f.Revision = max(f.Revision, o.Members[i].Status.Revision)
 	}

@@ -102,11 +102,14 @@ func (f Facts) prove(s Step) Step {
 	if after == 0 || !f.Attempt.Ended.IsZero() && f.Now.Sub(f.Attempt.Ended) < after {
 		return s
 	}
-	// Who allows an unproven end does not wait: the members are asked all the same.
-	if open := f.closing(); len(open) > 0 && !f.Unprotected {
+	open, early := f.closing(), f.early()
+	switch {
+	case f.Unprotected && len(open)+len(early) > 0 && (f.ClosingSince.IsZero() || f.Now.Sub(f.ClosingSince) < ClosingAtMost):
+		return s.hold(druidv1alpha1.ReasonClosingToClients, fmt.Sprintf("the members to refuse clients, for %v at most as spec.hibernation.allowUnprotected is set, before the final full snapshot is taken", ClosingAtMost))
+	case f.Unprotected:
+	case len(open) > 0:
 		return s.hold(druidv1alpha1.ReasonClosingToClients, fmt.Sprintf("%s to refuse clients, before the final full snapshot is taken", strings.Join(open, ", ")))
-	}
-	if early := f.early(); len(early) > 0 && !f.Unprotected {
+	case len(early) > 0:
 		return s.hold(druidv1alpha1.ReasonClosingToClients, fmt.Sprintf("some seconds in which %s refuse clients, before the final full snapshot is taken", strings.Join(early, ", ")))
 	}
 	s.Take = f.purpose()

@@ -74,6 +74,8 @@ func member(i int, change func(*Member)) func(*Facts) {
 }
 func left(d time.Duration) func(*Member)   { return func(m *Member) { m.Left = d } }
 func serves(m *Member)                     { m.Refuses, m.Left = 0, 0 }
+func early(m *Member)                      { m.Refuses = time.Second }
+func closing(d time.Duration) func(*Facts) { return func(f *Facts) { f.ClosingSince = now.Add(-d) } }
 func former(m *Member)                     { m.Refuses, m.Left, m.Cannot = 0, 0, "it is of a former version" }
 func unprotected(f *Facts)                 { f.Unprotected = true }
 func stopped(f *Facts)                     { f.Replicas, f.Pods, f.Members = 0, 0, nil }
@@ -166,6 +168,9 @@ func TestMembersStopWhenEverythingTheyHaveIsInTheBucketAndProven(t *testing.T) {
 		"without data":                                               {falling(func(f *Facts) { f.Untouched = true }), "ScalingToZero", "", ""},
 		"by annotation":                                              {falling(func(f *Facts) { f.Skip = "the annotation" }), "ScalingToZero", "", ""},
 		"allowed, and not tried":                                     {falling(func(f *Facts) { f.Unprotected = true }), "TakingFinalSnapshot", "final full snapshot", "u/5"},
+		"allowed, and they serve clients":                            {falling(unprotected, member(1, serves)), "ClosingToClients", "30s at most", ""},
+		"allowed, and they have refused for a moment":                {falling(unprotected, closing(time.Second), member(1, early)), "ClosingToClients", "30s at most", ""},
+		"allowed, and one does not refuse clients for a while":       {falling(unprotected, closing(30*time.Second), member(1, serves)), "TakingFinalSnapshot", "final full snapshot", "u/5"},
 		"allowed, and being tried":                                   {falling(func(f *Facts) { f.Unprotected, f.Attempt.Running = true, true }), "TakingFinalSnapshot", "being taken", ""},
 		"allowed, and failed":                                        {falling(failed(time.Second, ""), func(f *Facts) { f.Unprotected = true }), "ScalingToZero", "", ""},
 		"allowed, and a member lags":                                 {falling(taken(), revision(2, 8), func(f *Facts) { f.Unprotected, f.Attempt.Ended = true, now.Add(-30*time.Second) }), "RevisionsNotKnown", "catch up", ""},
@@ -222,7 +227,8 @@ func TestMembersRefuseClientsFromBeforeTheFinalSnapshotToTheirEnd(t *testing.T) 
 		"one cannot":                           {falling(member(1, former)), "TakingFinalSnapshot", "final full snapshot", true, false, false},
 		"one cannot, and it is good":           {falling(taken(), member(1, former)), "ScalingToZero", "", false, false, false},
 		"none can, and it is good":             {falling(taken(), member(0, former), member(1, former), member(2, former)), "ScalingToZero", "", false, false, false},
-		"allowed, and nobody refuses":          {falling(unprotected, member(0, serves), member(1, serves), member(2, serves)), "TakingFinalSnapshot", "final full snapshot", true, true, false},
+		"allowed, and nobody refuses yet":      {falling(unprotected, member(0, serves), member(1, serves), member(2, serves)), "ClosingToClients", "30s at most", false, true, false},
+		"allowed, and nobody refuses":          {falling(unprotected, closing(time.Minute), member(0, serves), member(1, serves), member(2, serves)), "TakingFinalSnapshot", "final full snapshot", true, true, false},
 		"allowed, and one does not for long":   {falling(unprotected, taken(), member(1, serves)), "ScalingToZero", "", false, true, false},
 		"skipped":                              {falling(member(1, serves), func(f *Facts) { f.Skip = "the annotation" }), "ScalingToZero", "", false, false, false},
 		"without a store":                      {falling(member(1, serves), func(f *Facts) { f.Store, f.Locks = "", false }), "ScalingToZero", "", false, false, false},

@@ -36,6 +36,9 @@ const (
 // and each gets a grace period.
 const RefuseLeast = 5 * time.Minute
 
+// ClosingAtMost is for how long who allows an unproven end waits for members to refuse clients.
+const ClosingAtMost = 30 * time.Second
+
 // Facts are what is decided from.
 type Facts struct {
 	Now        time.Time
@@ -59,6 +62,8 @@ type Facts struct {
 	// Skip says who wants no final snapshot; empty: nobody. Unprotected: the members may stop without a good one.
 	Skip        string
 	Unprotected bool
+	// ClosingSince is since when the status says that it is waited for members to refuse clients; zero: it does not.
+	ClosingSince time.Time
 	// Shared is why the members must not stop, as others depend on them; empty: nobody does.
 	Shared string
 
