@@ -67,7 +67,9 @@ func CopyJob(in CopyInput) (*batchv1.Job, error) {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: in.Task.JobPodLabels()}, Spec: pod},
 		},
 	}
-	checksum, err := jobChecksum(job.Spec)
+	described := job.Spec
+	described.Suspend = nil // a former operator left the default, and its Jobs go on
+	checksum, err := jobChecksum(described)
 	job.Annotations = map[string]string{druidv1alpha1.AnnotationJobChecksum: checksum}
 	return job, err
 }

@@ -78,7 +78,7 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 // does not tell from what is not needed. Nothing goes before that is settled, or the Etcd has made a new one.
 func doubtful(e *druidv1alpha1.Etcd) bool {
 	h := e.Status.Hibernation
-	return h != nil && h.FinalSnapshot != nil && h.FinalSnapshot.Doubt() != ""
+	return h != nil && h.FinalSnapshot != nil && (h.FinalSnapshot.Damaged != "" || h.FinalSnapshot.Newer != "")
 }
 
 // copiesSince is when the oldest copy was made, at the earliest, that is not needed when it is locked no longer, if

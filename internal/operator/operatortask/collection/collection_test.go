@@ -78,6 +78,7 @@ func TestNothingGoesWhileTheNewestBackupIsDamaged(t *testing.T) {
 		"asleep":                      {&druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{}}, false},
 		"asleep without a final full": {&druidv1alpha1.HibernationStatus{}, false},
 		"something newer is there":    {&druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Newer: "Full-10"}}, true},
+		"hashes found no majority":    {&druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Suspect: "two say otherwise"}}, false},
 		"an extension found damage":   {&druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Damaged: "Full-9: a hole"}}, true},
 	} {
 		e := &druidv1alpha1.Etcd{}
