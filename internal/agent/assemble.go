@@ -218,7 +218,7 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 	}
 	o := backup.Config{
 		Local: backup.LocalOf(s.own, local), Voters: backup.VotersOf(s.own, s.followed.has), Store: s.Store, Prefix: c.Store.Prefix, Snapshots: snapshots,
-		Policy: policy, CollectEvery: c.Snapshotter.GarbageCollectionPeriod.D(), VerifyEvery: c.Snapshotter.VerificationPeriod.D(), LookEvery: c.LeaderElection.ReelectionPeriod.D(), LookTimeout: c.LeaderElection.EtcdConnectionTimeout.D(),
+		Policy: policy, CollectEvery: c.Snapshotter.GarbageCollectionPeriod.D(), VerifyEvery: c.Snapshotter.VerificationPeriod.D(), LookEvery: min(c.LeaderElection.ReelectionPeriod.D(), maxLookEvery), LookTimeout: c.LeaderElection.EtcdConnectionTimeout.D(),
 		ScratchDir: c.Store.TempDir, Room: func() error {
 			return s.room().forProof(func() (uint64, uint64, error) { return datadir.Room(c.Store.TempDir) })
 		}, ReplayMemory: int64(c.Restoration.MemoryLimit), Update: s.board.Update, Metrics: s.metrics, Log: s.Log,
@@ -229,6 +229,9 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 	}
 	return o, nil
 }
+
+// maxLookEvery bounds how long nobody makes backups after another member came to lead, and how old what is told of them gets.
+const maxLookEvery = 30 * time.Second
 
 func packing(on bool, policy string) snapshot.Compression {
 	if !on {

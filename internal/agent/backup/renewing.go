@@ -38,6 +38,7 @@ type renewing struct {
 	mu       sync.Mutex
 	inner    store.Store
 	stale    bool // the credentials changed since inner was opened
+	changes  int  // that were noticed
 	failures int
 	err      error     // of the last attempt
 	next     time.Time // when to try again
@@ -85,6 +86,9 @@ func (r *renewing) current(ctx context.Context) (store.Store, error) {
 	if s, err, settled := r.look(false); settled { // somebody else was faster
 		return s, err
 	}
+	r.mu.Lock()
+	before := r.changes
+	r.mu.Unlock()
 	opened, err := r.open(ctx)
 	if ctx.Err() != nil && err != nil {
 		return nil, ctx.Err() // says nothing about the store
@@ -103,7 +107,7 @@ func (r *renewing) current(ctx context.Context) (store.Store, error) {
 		return r.inner, nil
 	}
 	r.log.Info("the store is open", "again", r.inner != nil, "provider", opened.Capabilities().Provider, "location", opened.Capabilities().Location)
-	r.inner, r.stale, r.failures, r.err, r.next = opened, false, 0, nil, time.Time{}
+	r.inner, r.stale, r.failures, r.err, r.next = opened, r.changes != before, 0, nil, time.Time{}
 	return opened, nil
 }
 
@@ -111,6 +115,9 @@ func (r *renewing) current(ctx context.Context) (store.Store, error) {
 func (r *renewing) look(changed bool) (s store.Store, err error, settled bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if changed {
+		r.changes++ // also while it is opened, which may have read what was before
+	}
 	if changed && r.inner != nil && !r.stale {
 		r.log.Info("the credentials of the store changed")
 		r.stale, r.failures, r.next = true, 0, time.Time{}

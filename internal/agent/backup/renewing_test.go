@@ -160,6 +160,40 @@ func TestNobodyWaitsForAStoreThatSomebodyElseOpensAgain(t *testing.T) {
 	}
 }
 
+// What changes while a store is opened again may not have been read by that.
+func TestAChangeWhileAStoreIsOpenedIsNotLost(t *testing.T) {
+	first, second := storetest.NewMemory(storetest.S3Like()), storetest.NewMemory(storetest.S3Like())
+	opened, changed := 0, false
+	var r *renewing
+	clock := start()
+	r = renewingOf(t, &opener{}, clock)
+	r.source = Source{
+		Open: func(ctx context.Context) (store.Store, error) {
+			switch opened++; opened {
+			case 2: // somebody asks meanwhile
+				changed = true
+				if _, err := r.Stat(ctx, store.Version{Key: "x"}); !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("while it is opened: %v", err)
+				}
+				return first, nil
+			case 3:
+				return second, nil
+			}
+			return first, nil
+		},
+		Changed: func() bool { was := changed; changed = false; return was },
+	}
+	for i := range 3 {
+		if err := put(t.Context(), r, string(rune('a'+i)), "one"); err != nil {
+			t.Fatal(err)
+		}
+		changed = i == 0
+	}
+	if got, _ := store.As[*storetest.Memory](r); got != second {
+		t.Errorf("it was opened %d times, and what changed while it was opened is not used", opened)
+	}
+}
+
 func TestAStoreGoesOnWithOldCredentialsWhileTheNewOnesDoNotWork(t *testing.T) {
 	clock, memory := start(), storetest.NewMemory(storetest.S3Like())
 	o := &opener{store: memory}

@@ -30,10 +30,13 @@ func (e Environment) stamp() []fs.FileInfo {
 	paths := []string{e.CABundle, e.Google.Path}
 	dirs := []string{}
 	if path := e.Google.Path; path != "" {
+		dir := path
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			path = filepath.Dir(path)
+			dir = filepath.Dir(path)
 		}
-		dirs = append(dirs, path)
+		for _, name := range googleFiles { // the directory may be anybody's
+			paths = append(paths, filepath.Join(dir, name))
+		}
 	}
 	for _, f := range []Files{e.AWS, e.OpenShift, e.OpenStack, e.Azure, e.Alicloud} {
 		paths = append(paths, f.JSON)

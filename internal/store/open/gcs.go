@@ -22,6 +22,9 @@ const (
 	fileAnonymous      = "anonymous" // not the original's
 )
 
+// googleFiles are all that are read in the directory of the credentials, beside a file of another name.
+var googleFiles = []string{fileServiceAccount, fileFederation, fileFederatedToken, fileGoogleEndpoint, fieldTrustedCA, fileAnonymous}
+
 // Google is where the credentials for Google are.
 type Google struct {
 	Variable string // the name of the environment variable
