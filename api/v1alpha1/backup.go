@@ -196,7 +196,7 @@ type SnapshotCompactionSpec struct {
 // LeaderElectionSpec says how the sidecars look for etcd's leader.
 type LeaderElectionSpec struct {
 	// How often each sidecar asks its etcd who leads, and with it whether it is the one that makes the backups, such as 5s; at least
-	// 100ms. A sidecar that cannot tell goes on for three times as long. Default: 1s.
+	// 100ms, and what is above 30s counts as 30s. A sidecar that cannot tell goes on for three times as long. Default: 1s.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('100ms')",message="must be a duration such as 20s, 5m or 1h30m, of at least 100ms"

@@ -57,7 +57,7 @@ type Config struct {
 	// FullFirst, if set, is asked when a session begins: a full is needed, unless this process took the newest one itself. So it
 	// is when a cluster wakes up, as whoever may write can put a full there while nobody looks. It must not block.
 	FullFirst func() bool
-	// Ending, if set, is asked when a full is due by the schedule and the newest one is final: as long as it says that a planned stop is
+	// Ending, if set, is asked when a full is due by the schedule, or demanded, and the newest one is final: as long as it says that a planned stop is
 	// near none is taken. To whoever looks after the stop, one that is newer than the final one is of somebody else.
 	Ending func(context.Context) bool
 	// DeltaPeriod is the longest time between an event and the cut of its delta. 0 means no
