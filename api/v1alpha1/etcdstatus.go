@@ -73,6 +73,11 @@ type EtcdStatus struct {
 	// Absent without a store, and before the first look.
 	// +optional
 	Backup *EtcdBackupStatus `json:"backup,omitempty"`
+	// The last full snapshot that a backup leader took, and where. It stays when spec.backup.store is changed, until there is one in
+	// the new place: members without data begin there neither from less nor from nothing, unless spec.hibernation.allowUnprotected
+	// accepts that. Absent before the first one.
+	// +optional
+	LastBackup *LastBackup `json:"lastBackup,omitempty"`
 	// What is known of the hibernation: while the cluster falls asleep, sleeps, and wakes up.
 	// +optional
 	Hibernation *HibernationStatus `json:"hibernation,omitempty"`
@@ -85,6 +90,19 @@ type EtcdStatus struct {
 	// The cluster that the members joined, once they have.
 	// +optional
 	BootstrapWithExistingCluster *BootstrapWithExistingClusterStatus `json:"bootstrapWithExistingCluster,omitempty"`
+}
+
+// LastBackup is a full snapshot that was taken.
+type LastBackup struct {
+	// Where it is: provider, container, prefix, and the endpoint if another than the provider's is named.
+	// +required
+	Store string `json:"store"`
+	// Name of the object in the bucket, without its directory.
+	// +required
+	Name string `json:"name"`
+	// The revision up to which it certainly has everything.
+	// +required
+	Revision int64 `json:"revision"`
 }
 
 // CrossVersionObjectReference names another object in the same namespace.

@@ -128,7 +128,7 @@ func short(b initialize.Backup, least snapshot.Revision) initialize.Backup {
 		ends, b.Relation = "nothing is left of them", initialize.RelationUnknown
 	}
 	b.State, b.Latest = initialize.BackupExists, 0
-	b.Broken = fmt.Sprintf("they held revision %d (restorationConfig.atLeastRevision), and %s; to accept that, leave it out of the configuration (of an Etcd: set spec.hibernation.allowUnprotected)", least, ends)
+	b.Broken = fmt.Sprintf("they held revision %d (restorationConfig.atLeastRevision), and %s; to accept that, leave it out of the configuration (of an Etcd: if status.lastBackup names another store than spec.backup.store, go back to that; or set spec.hibernation.allowUnprotected)", least, ends)
 	return b
 }
 

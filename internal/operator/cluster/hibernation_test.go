@@ -692,6 +692,14 @@ func TestWhatIsToldOfASleepingBackupIsLookedAt(t *testing.T) {
 
 // A cluster that fell asleep is not to wake up with less, and be it empty, without anybody being told.
 func TestMembersDoNotBeginWithLessThanTheFinalSnapshot(t *testing.T) {
+	was := func(store string) func(*Observed) {
+		return func(o *Observed) {
+			if store == "" {
+				store = storeOf(o.Etcd)
+			}
+			o.Etcd.Status.LastBackup = &druidv1alpha1.LastBackup{Store: store, Name: "Full-00000000-00000900-1763000000.zst", Revision: 900}
+		}
+	}
 	named := func(h *druidv1alpha1.HibernationStatus) {
 		h.FinalSnapshot.Name = "Full-00000000-00001000-1764000000.zst.final"
 	}
@@ -699,14 +707,20 @@ func TestMembersDoNotBeginWithLessThanTheFinalSnapshot(t *testing.T) {
 		seen []func(*Observed)
 		want int64
 	}{
-		"asleep":             {[]func(*Observed){wants(0), locks, recorded(2, named), gone}, 1000},
-		"woken":              {[]func(*Observed){wants(0), recorded(2, named), gone, asked, wants(3)}, 1000},
-		"waking up":          {[]func(*Observed){locks, asked, recorded(2, named, awake)}, 1000},
-		"never asleep":       {nil, 0},
-		"of a former Etcd":   {[]func(*Observed){wants(0), recorded(2, named, func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "before" })}, 0},
-		"without a snapshot": {[]func(*Observed){locks, asked, recorded(2, named, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil })}, 0},
-		"of another store":   {[]func(*Observed){locks, asked, recorded(2, named, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Store = "elsewhere" })}, 0},
-		"no name of a full":  {[]func(*Observed){locks, asked, recorded(2, named, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Name = "Full" })}, 0},
+		"asleep":                {[]func(*Observed){wants(0), locks, recorded(2, named), gone}, 1000},
+		"woken":                 {[]func(*Observed){wants(0), recorded(2, named), gone, asked, wants(3)}, 1000},
+		"waking up":             {[]func(*Observed){locks, asked, recorded(2, named, awake)}, 1000},
+		"never asleep":          {nil, 0},
+		"of a former Etcd":      {[]func(*Observed){wants(0), recorded(2, named, func(h *druidv1alpha1.HibernationStatus) { h.EtcdUID = "before" })}, 0},
+		"without a snapshot":    {[]func(*Observed){locks, asked, recorded(2, named, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil })}, 0},
+		"of another store":      {[]func(*Observed){locks, asked, recorded(2, named, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Store = "elsewhere" })}, 0},
+		"no name of a full":     {[]func(*Observed){locks, asked, recorded(2, named, awake, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Name = "Full" })}, 0},
+		"the store was changed": {[]func(*Observed){was("elsewhere")}, 900},
+		"the same, and less is accepted": {[]func(*Observed){was("elsewhere"), func(o *Observed) {
+			o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: ptr(true)}
+		}}, 0},
+		"the last backup is in the store":          {[]func(*Observed){was("")}, 0},
+		"asleep, with less in the store of before": {[]func(*Observed){wants(0), locks, recorded(2, named), gone, was("elsewhere")}, 1000},
 		"less is accepted": {[]func(*Observed){locks, asked, recorded(2, named, awake), func(o *Observed) {
 			o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: ptr(true)}
 		}}, 0},

@@ -30,7 +30,7 @@ func statusOf(o *Observed, p Plan, out outcome, run string, now time.Time) druid
 		s.Conditions = health.TemplateChanged(p.Conditions, e.Status.Conditions, now)
 	}
 	s.MemberRefs = refs(o)
-	s.LastKnownRevision = revision(o)
+	s.LastKnownRevision, s.LastBackup = revision(o), lastBackup(o)
 	s.Replicas, s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas, s.Etcd = 0, 0, 0, 0, nil
 	if set := o.StatefulSet; set != nil {
 		s.Etcd = &druidv1alpha1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name}

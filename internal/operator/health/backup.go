@@ -55,12 +55,14 @@ func (v view) reporter() *druidv1alpha1.EtcdMember {
 
 // LastFull is the newest full snapshot, by whoever makes the backups now; nil: he told of none.
 func LastFull(o Observation) *druidv1alpha1.MemberSnapshot {
-	v := look(o, nil, time.Time{})
-	if m := v.reporter(); m != nil {
+	if m := Reporter(o); m != nil {
 		return m.Status.Snapshots.LastFull
 	}
 	return nil
 }
+
+// Reporter is the member that tells of the backups: the one that makes them, or made them last; nil: nobody does.
+func Reporter(o Observation) *druidv1alpha1.EtcdMember { return look(o, nil, time.Time{}).reporter() }
 
 // news is the newest time in what a member says of the backups.
 func news(m *druidv1alpha1.EtcdMember) time.Time {
