@@ -32,10 +32,11 @@ type finding struct {
 // mostTold is how many findings, and how many names, are told of each kind.
 const mostTold = 10
 
-// tampering are the codes of what no writer of ours and no store does by itself.
+// tampering are the codes of what no writer of ours and no store does by itself, and of volumes that went back, which nobody else tells.
 var tampering = []timeline.Code{
 	timeline.Versions, timeline.Marker, timeline.Hidden, timeline.Gone, timeline.ForeignObject, timeline.DigestMismatch,
 	timeline.HeaderMismatch, timeline.MissingSnapshot, timeline.BadManifest, timeline.ManyManifests, timeline.BadOwnerRecord, timeline.Stranger,
+	timeline.RolledBack,
 }
 
 // describeBucket is what a catalog says about the lineage of which the newest chain is so protected.

@@ -33,6 +33,7 @@ const (
 	BrokenLink      Code = "broken-link"      // a delta names a predecessor with another digest
 	UnknownParent   Code = "unknown-parent"   // nothing of a lineage's parent is left, or it was never here
 	Stranger        Code = "stranger"         // the newest lineage is another cluster's, and has nothing to do with one that was here before
+	RolledBack      Code = "rolled-back"      // a lineage begins, in the cluster of its parent, before the end of that: the data went back
 	LineageConflict Code = "lineage-conflict" // a lineage's parent or fork is told in different ways, or is its own ancestor
 	BeforeFork      Code = "before-fork"      // a snapshot of a lineage that ends before the lineage began
 	StaleWriter     Code = "stale-writer"     // an ancestor was still written after a lineage forked from it

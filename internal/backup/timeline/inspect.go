@@ -38,15 +38,34 @@ func (b *builder) ancestry(l *Lineage) {
 	}
 	born := l.born()
 	var later []Snapshot
+	var left snapshot.Revision // where the parent ended then
 	for _, s := range parent.Snapshots {
-		if !s.Excluded && s.Name().Created > born {
+		switch {
+		case s.Excluded:
+		case s.Name().Created > born:
 			later = append(later, s)
+		default:
+			left = max(left, s.Last)
 		}
+	}
+	if first, begins := l.firstFull(); begins && l.Fork == 0 && first.Last < left && l.Cluster() != 0 && l.Cluster() == parent.Cluster() {
+		b.find(RolledBack, Warning, l.ID, first.Ref, "the cluster went back: it had backed up %s to revision %d, and began %s at revision %d, as from older volumes; the rest is in the bucket alone: restore it with --lineage=%s, or leave it to the collection",
+			Title(parent.ID), left, Title(l.ID), first.Last, parent.ID)
 	}
 	if n := len(later); n > 0 {
 		b.find(StaleWriter, Warning, parent.ID, later[n-1].Ref, "snapshots of %s that were written after %s had left it: %d, the last is %s",
 			Title(parent.ID), Title(l.ID), n, later[n-1].Name())
 	}
+}
+
+// firstFull is the first full of the lineage that is not excluded.
+func (l Lineage) firstFull() (Snapshot, bool) {
+	for _, s := range l.Snapshots {
+		if s.Full() && !s.Excluded {
+			return s, true
+		}
+	}
+	return Snapshot{}, false
 }
 
 // coverage sweeps over what is usable from the first full on and names what is missing.
