@@ -1,11 +1,9 @@
 package timeline_test
 
 import (
-	"path"
 	"testing"
 
 	"druid.internal/druid/internal/backup/timeline"
-	"druid.internal/druid/internal/backup/timeline/timelinetest"
 )
 
 func TestAClusterThatWentBackIsFound(t *testing.T) {
@@ -34,12 +32,7 @@ func TestAClusterThatWentBackIsFound(t *testing.T) {
 			full 500 at 2000 manifest lineage=B parent=A`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ""
-			for _, f := range timeline.Build(timelinetest.MustParse(c.listing)).Findings {
-				if f.Code == timeline.RolledBack {
-					got = path.Base(f.Key)
-				}
-			}
+			got := about(c.listing, timeline.RolledBack)
 			if got != c.want {
 				t.Errorf("about %q, want it about %q", got, c.want)
 			}

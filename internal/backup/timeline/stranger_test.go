@@ -42,15 +42,20 @@ func TestTheNewestLineageIsAStrangerIfItDescendsFromNoneOfAnotherCluster(t *test
 			full 300 at 2000 manifest lineage=B cluster=2`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ""
-			for _, f := range timeline.Build(timelinetest.MustParse(c.listing)).Findings {
-				if f.Code == timeline.Stranger {
-					got = path.Base(f.Key)
-				}
-			}
+			got := about(c.listing, timeline.Stranger)
 			if got != c.want {
 				t.Errorf("about %q, want it about %q", got, c.want)
 			}
 		})
 	}
+}
+
+// about is the name of the snapshot that a finding of a listing is about; empty: there is none.
+func about(listing string, code timeline.Code) (name string) {
+	for _, f := range timeline.Build(timelinetest.MustParse(listing)).Findings {
+		if f.Code == code {
+			name = path.Base(f.Key)
+		}
+	}
+	return name
 }
