@@ -100,7 +100,7 @@ func finalOf(t timeline.Timeline) Waited {
 			newest = max(newest, s.Last)
 		}
 		for i, s := range latest {
-			if !s.Name().Final && s.Manifest != nil {
+			if !s.Name().Final && s.Manifest != nil && s.Manifest.CopiedFrom == "" {
 				break // ours writes none after the final one before the members stop: that stop is over
 			}
 			if !s.Name().Final || s.Last < newest {

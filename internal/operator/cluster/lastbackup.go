@@ -48,10 +48,10 @@ func (o *Observed) writesHere(member string) (writes, known bool) {
 }
 
 // elsewhereHeld is the revision that the backups held in the store of before, while the present one has none of a member yet; 0: it
-// has, or less is accepted. Members without data do not begin with less.
+// has, or what is there is accepted. Members without data do not begin with less.
 func elsewhereHeld(e *druidv1alpha1.Etcd) int64 {
 	b := e.Status.LastBackup
-	if b == nil || b.Store == storeOf(e) || e.AllowsUnprotectedHibernation() {
+	if b == nil || b.Store == storeOf(e) || e.AllowsUnprotectedHibernation() || e.TakesOverBackups() {
 		return 0
 	}
 	return b.Revision
