@@ -260,15 +260,20 @@ func elsewhere(o *Observed) (names []string) {
 	if len(o.Pods) == 0 {
 		return nil
 	}
-	e := o.Etcd.DeepCopy()
-	e.SetDefaults()
-	want := backupChecksum(e, ownerOf(o))
+	want := o.wantedBackup()
 	for _, p := range o.Pods {
 		if want != "" && p.DeletionTimestamp == nil && p.Annotations[druidv1alpha1.AnnotationBackupChecksum] != want {
 			names = append(names, p.Name)
 		}
 	}
 	return names
+}
+
+// wantedBackup is [backupChecksum] of what the specification says now.
+func (o *Observed) wantedBackup() string {
+	e := o.Etcd.DeepCopy()
+	e.SetDefaults()
+	return backupChecksum(e, ownerOf(o))
 }
 
 // sleeps looks past the cache before volumes go, which nothing brings back: another operator may have woken the cluster since.

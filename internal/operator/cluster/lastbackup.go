@@ -36,12 +36,10 @@ func lastBackup(o *Observed) *druidv1alpha1.LastBackup {
 // writesHere says whether a member's pod writes the backups where the specification says; not known: it has no pod, or one that
 // does not tell.
 func (o *Observed) writesHere(member string) (writes, known bool) {
-	e := o.Etcd.DeepCopy()
-	e.SetDefaults()
 	for _, p := range o.Pods {
 		n, ours := o.Etcd.PodOrdinal(p.Name)
 		if has := p.Annotations[druidv1alpha1.AnnotationBackupChecksum]; ours && o.Etcd.MemberName(n) == member && has != "" {
-			return has == backupChecksum(e, ownerOf(o)), true
+			return has == o.wantedBackup(), true
 		}
 	}
 	return false, false
