@@ -16,8 +16,9 @@ import (
 // A full that is final and beyond which another full goes is of a stop that is over, and so is one of ours after which any full was taken.
 func TestTheFinalFullIsLookedForAmongTheLatestFour(t *testing.T) {
 	type put struct {
-		lineage snapshot.Lineage
-		name    string
+		lineage    snapshot.Lineage
+		name       string
+		copiedFrom string
 	}
 	six := func(finalAt int) []put {
 		var all []put
@@ -26,7 +27,7 @@ func TestTheFinalFullIsLookedForAmongTheLatestFour(t *testing.T) {
 			if i == finalAt {
 				n = final(10*i+1, i)
 			}
-			all = append(all, put{lineageA, n})
+			all = append(all, put{lineage: lineageA, name: n})
 		}
 		return all
 	}
@@ -37,19 +38,27 @@ func TestTheFinalFullIsLookedForAmongTheLatestFour(t *testing.T) {
 	}{
 		"the newest is final":                                             {six(5), final(51, 5), false},
 		"one is final, and fulls follow":                                  {six(2), "", false},
-		"one is final, and deltas follow":                                 {append(six(5), put{lineageA, delta(52, 60, 6)}), final(51, 5), false}, // what clients or ending leases wrote before the members stopped
-		"a woken cluster took a full of the same revision":                {[]put{{lineageA, final(21, 2)}, {lineageA, full(21, 3)}}, "", false},
-		"the original, the fourth newest is final, and none goes further": {[]put{{unnamed, final(21, 2)}, {unnamed, full(21, 3)}, {unnamed, full(21, 4)}, {unnamed, full(21, 5)}}, final(21, 2), true},
-		"the original, the fifth newest is final, and none goes further":  {[]put{{unnamed, final(21, 1)}, {unnamed, full(21, 2)}, {unnamed, full(21, 3)}, {unnamed, full(21, 4)}, {unnamed, full(21, 5)}}, "", false},
+		"one is final, and deltas follow":                                 {append(six(5), put{lineageA, delta(52, 60, 6), ""}), final(51, 5), false}, // what clients or ending leases wrote before the members stopped
+		"copies of it, made to be locked anew":                            {[]put{{lineageA, final(21, 2), ""}, {lineageA, full(21, 3), final(21, 2)}, {lineageA, full(21, 4), final(21, 2)}}, final(21, 2), true},
+		"a woken cluster took a full of the same revision":                {[]put{{lineageA, final(21, 2), ""}, {lineageA, full(21, 3), ""}}, "", false},
+		"the original, the fourth newest is final, and none goes further": {[]put{{unnamed, final(21, 2), ""}, {unnamed, full(21, 3), ""}, {unnamed, full(21, 4), ""}, {unnamed, full(21, 5), ""}}, final(21, 2), true},
+		"the original, the fifth newest is final, and none goes further":  {[]put{{unnamed, final(21, 1), ""}, {unnamed, full(21, 2), ""}, {unnamed, full(21, 3), ""}, {unnamed, full(21, 4), ""}, {unnamed, full(21, 5), ""}}, "", false},
 		"none is final":                    {six(-1), "", false},
 		"nothing is there":                 {nil, "", false},
-		"only an older lineage has a one":  {[]put{{lineageA, final(10, 0)}, {lineageB, full(36, 10)}}, "", false},
-		"a bucket of the original has one": {[]put{{unnamed, full(10, 0)}, {unnamed, final(20, 1)}}, final(20, 1), false},
+		"only an older lineage has a one":  {[]put{{lineageA, final(10, 0), ""}, {lineageB, full(36, 10), ""}}, "", false},
+		"a bucket of the original has one": {[]put{{unnamed, full(10, 0), ""}, {unnamed, final(20, 1), ""}}, final(20, 1), false},
 	} {
 		t.Run(title, func(t *testing.T) {
 			from, to := newBucket(t, storetest.S3Like()), newBucket(t, storetest.S3Like())
 			for _, p := range c.puts {
-				from.put(oldHome, p.name, p.lineage)
+				if p.copiedFrom == "" {
+					from.put(oldHome, p.name, p.lineage)
+					continue
+				}
+				m := manifest(t, p.name, p.lineage)
+				m.CopiedFrom = p.copiedFrom
+				from.raw(v2(oldHome, p.name), content(p.name))
+				from.raw(v2(oldHome, "Manifest-"+p.name), m.Encode())
 			}
 			w, err := newCopier(t, from.Memory, to.Memory, from.options()).WaitForFinal(t.Context(), time.Second)
 			if err != nil {
