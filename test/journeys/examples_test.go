@@ -157,6 +157,11 @@ func (s *site) standingExamples(t *testing.T, namespace string, await func(kind,
 		task[0]["spec"].(map[string]any)["ownerEtcdReference"] = map[string]any{"name": "s3-roles"}
 		s.apply(t, inNamespace(namespace, task)...)
 		await("etcdoperatortask", file, namespace, "jsonpath={.status.state}=InProgress")
+		// It is not waited for the time of its schedule.
+		of := s.kubectl(t, "--namespace="+namespace, "get", "cronjobs", `--output=jsonpath={.items[?(@.metadata.ownerReferences[0].name=="`+file+`")].metadata.name}`)
+		s.kubectl(t, "--namespace="+namespace, "create", "job", file, "--from=cronjob/"+of)
+		await("job", file, namespace, "condition=Complete")
+		t.Log("\n" + s.kubectl(t, "--namespace="+namespace, "logs", "job/"+file))
 	}
 	s.kubectl(t, "--namespace="+namespace, "patch", "etcd", "s3-roles", "--type=merge", `--patch={"spec":{"backup":{"garbageCollectionPeriod":"0s","store":{"immutability":null}}}}`)
 	begin("collection-task")

@@ -304,17 +304,14 @@ func (r *Reconciler) finalizer(ctx context.Context, e *druidv1alpha1.Etcd) error
 	if controllerutil.ContainsFinalizer(e, druidv1alpha1.Finalizer) {
 		return nil
 	}
-	before := e.DeepCopy()
-	controllerutil.AddFinalizer(e, druidv1alpha1.Finalizer)
-	changes, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(e)
-	if err != nil {
+	before := head(e)
+	before.ResourceVersion, before.Finalizers = e.ResourceVersion, e.Finalizers
+	after := before.DeepCopy()
+	controllerutil.AddFinalizer(after, druidv1alpha1.Finalizer)
+	if err := r.client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(kube.FieldManager)); err != nil {
 		return fmt.Errorf("add the finalizer: %w", err)
 	}
-	answer := head(e)
-	if err := r.client.Patch(ctx, answer, client.RawPatch(types.MergePatchType, changes), client.FieldOwner(kube.FieldManager)); err != nil {
-		return fmt.Errorf("add the finalizer: %w", err)
-	}
-	e.ResourceVersion = answer.ResourceVersion
+	e.ResourceVersion, e.Finalizers = after.ResourceVersion, after.Finalizers
 	return nil
 }
 
