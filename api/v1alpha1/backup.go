@@ -242,7 +242,8 @@ type StoreSpec struct {
 	// can be deleted: no condition watches over locks, although status.backup tells of those that there are.
 	// May be removed again: what is locked stays so until its lock ends, and the condition BackupsProtected
 	// says when that is. Backups that can be deleted need another bucket, to which an EtcdCopyBackupsTask
-	// copies. Of a store that is only read it tells nothing.
+	// copies. In such a task it counts for the target alone, and only with the retentionType object, by which
+	// each copy is locked; the task says so of others.
 	// +optional
 	Immutability *ImmutabilitySpec `json:"immutability,omitempty"`
 	// Path within the bucket under which the backups are, as <prefix>/v2/. Two clusters must never

@@ -266,10 +266,11 @@ type RestorableState struct {
 	Revision int64 `json:"revision"`
 }
 
-// TamperFinding is something that neither a store nor this project does by itself.
+// TamperFinding is something that neither a store nor this project does by itself, or that looks like it: rolled-back also follows volumes
+// that were brought back from older copies.
 type TamperFinding struct {
 	// What it is, as one word that "etcdbrctl list" uses, too: versions, marker, hidden, gone, foreign,
-	// digest-mismatch, header-mismatch, missing-snapshot, bad-manifest, many-manifests, bad-owner or stranger.
+	// digest-mismatch, header-mismatch, missing-snapshot, bad-manifest, many-manifests, bad-owner, stranger or rolled-back.
 	// +required
 	Code string `json:"code"`
 	// What it is about, for people.

@@ -132,7 +132,7 @@ const (
 	ReasonSchedulesValid       = "SchedulesValid"       // every schedule can be read
 	ReasonScheduleInvalid      = "ScheduleInvalid"      // a schedule cannot be read; the message names the field
 	ReasonImagesOfOriginal     = "ImagesOfOriginal"     // images of the original project do not take our flags
-	ReasonControllerNotPresent = "ControllerNotPresent" // this version of the operator has no controller for the fields
+	ReasonControllerNotPresent = "ControllerNotPresent" // this version of the operator has no controller for the fields, or for some of them
 	ReasonFieldsNotUsed        = "FieldsNotUsed"        // fields count for nothing; the message says what does instead
 )
 

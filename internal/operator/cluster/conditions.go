@@ -105,8 +105,11 @@ func withoutEffect(e *druidv1alpha1.Etcd) (reason string, fields []string) {
 	if e.Spec.Backup.CompactionResources != nil { //nolint:staticcheck // whoever still uses it is told
 		fields = append(fields, "spec.backup.compactionResources")
 	}
-	for _, u := range e.UnusedSecrets() {
+	unused := e.UnusedSecrets()
+	if len(fields) == 0 && len(unused) > 0 {
 		reason = druidv1alpha1.ReasonFieldsNotUsed
+	}
+	for _, u := range unused {
 		switch u.Field {
 		case druidv1alpha1.FieldPeerClientSecret:
 			fields = append(fields, u.Field+" (members show each other the certificate in serverTLSSecretRef)")

@@ -128,7 +128,10 @@ func TestFieldsWithoutAControllerAreNamed(t *testing.T) {
 		//nolint:staticcheck // whoever still uses it is told
 		"spec.backup.compactionResources": func(b *druidv1alpha1.BackupSpec) { b.CompactionResources = &corev1.ResourceRequirements{} },
 	} {
-		o := running(t, 1, func(o *Observed) { set(&o.Etcd.Spec.Backup) })
+		o := running(t, 1, func(o *Observed) { // beside one that will never count for anything
+			set(&o.Etcd.Spec.Backup)
+			o.Etcd.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Provider: ptr(druidv1alpha1.StorageProvider("Local")), SecretRef: &corev1.SecretReference{Name: "nothing"}}
+		})
 		c := druidv1alpha1.FindCondition(mustDecide(t, o, testSettings).Conditions, druidv1alpha1.ConditionFieldsWithoutEffect)
 		if c == nil || c.Status != druidv1alpha1.ConditionTrue || c.Reason != druidv1alpha1.ReasonControllerNotPresent || !strings.Contains(c.Message, field) {
 			t.Errorf("with %s: %+v", field, c)

@@ -131,8 +131,14 @@ func copying(o *Observed, job *batchv1.Job) Plan {
 	return p
 }
 
-// unread names the Secrets that are named for nothing, for the end of a message.
+// unread names what is said for nothing, for the end of a message.
 func unread(t *druidv1alpha1.EtcdCopyBackupsTask) (text string) {
+	if t.Spec.SourceStore.Immutability != nil {
+		text += "; spec.sourceStore.immutability is not read: nothing is written there"
+	}
+	if i := t.Spec.TargetStore.Immutability; i != nil && i.RetentionType != druidv1alpha1.RetentionObject {
+		text += "; spec.targetStore.immutability asks for nothing: whether the bucket locks what is copied to it, etcdbrctl bucket inspect tells, and with retentionType: object each copy would be locked"
+	}
 	for _, u := range t.UnusedSecrets() {
 		text += fmt.Sprintf("; %s is not read: a local store is below %s of the node", u.Field, desired.DefaultHostPath)
 	}

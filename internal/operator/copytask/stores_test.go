@@ -1,11 +1,14 @@
 package copytask
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 )
@@ -81,6 +84,41 @@ func TestWhoNamesASecretForALocalStoreIsToldThatItIsNotRead(t *testing.T) {
 		const want = "spec.sourceStore.secretRef is not read: a local store is below /etc/gardener/local-backupbuckets of the node"
 		if strings.Contains(p.Message, want) != (phrase != "no Secret is named") || p.Trouble {
 			t.Errorf("%s: %q, trouble: %t", phrase, p.Message, p.Trouble)
+		}
+	}
+}
+
+// Nobody is to take a copy for locked because the task speaks of locks.
+func TestImmutabilityThatAsksForNothingIsTold(t *testing.T) {
+	const source, target = "spec.sourceStore.immutability is not read", "spec.targetStore.immutability asks for nothing"
+	locks := func(how druidv1alpha1.RetentionType) *druidv1alpha1.ImmutabilitySpec {
+		return &druidv1alpha1.ImmutabilitySpec{RetentionType: how}
+	}
+	for phrase, c := range map[string]struct {
+		change func(*druidv1alpha1.EtcdCopyBackupsTask)
+		want   []string
+	}{
+		"of the source": {func(task *druidv1alpha1.EtcdCopyBackupsTask) {
+			task.Spec.SourceStore.Immutability = locks(druidv1alpha1.RetentionObject)
+		}, []string{source}},
+		"of the target's bucket": {func(task *druidv1alpha1.EtcdCopyBackupsTask) {
+			task.Spec.TargetStore.Immutability = locks(druidv1alpha1.RetentionBucket)
+		}, []string{target}},
+		"of each copy": {func(task *druidv1alpha1.EtcdCopyBackupsTask) {
+			task.Spec.TargetStore.Immutability = locks(druidv1alpha1.RetentionObject)
+			task.Spec.TargetStore.Immutability.RetentionPeriod = &metav1.Duration{Duration: time.Hour}
+		}, nil},
+	} {
+		for _, o := range []*Observed{{Task: newTask(c.change)}, at(t, changed(c.change), ends(batchv1.JobComplete, "", ""))} {
+			p, err := Decide(o, testSettings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range []string{source, target} {
+				if strings.Contains(p.Message, text) != slices.Contains(c.want, text) {
+					t.Errorf("%s: the task says %q, want %q", phrase, p.Message, c.want)
+				}
+			}
 		}
 	}
 }
