@@ -7,5 +7,5 @@ import "embed"
 
 // Files are the policies with their bindings.
 //
-//go:embed members.yaml secrets.yaml spellings.yaml
+//go:embed finalizers.yaml members.yaml secrets.yaml spellings.yaml
 var Files embed.FS

@@ -69,7 +69,7 @@ func files() (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	for name, file := range map[string]string{"admission.yaml": "members.yaml", "admission-secrets.yaml": "secrets.yaml", "admission-spellings.yaml": "spellings.yaml"} {
+	for name, file := range map[string]string{"admission.yaml": "members.yaml", "admission-finalizers.yaml": "finalizers.yaml", "admission-secrets.yaml": "secrets.yaml", "admission-spellings.yaml": "spellings.yaml"} {
 		if all[name], err = admission.Files.ReadFile(file); err != nil {
 			return nil, err
 		}

@@ -149,8 +149,8 @@ func TestDefinitionsAndPoliciesComeWithTheChartUnlessTheyAreNotWanted(t *testing
 		values string
 		want   map[string]int
 	}{
-		"by default":        {tagged(""), map[string]int{"CustomResourceDefinition": 5, "ValidatingAdmissionPolicy": 4, "ValidatingAdmissionPolicyBinding": 4}},
-		"no definitions":    {tagged("crds: {install: false}"), map[string]int{"ValidatingAdmissionPolicy": 4, "ValidatingAdmissionPolicyBinding": 4}},
+		"by default":        {tagged(""), map[string]int{"CustomResourceDefinition": 5, "ValidatingAdmissionPolicy": 5, "ValidatingAdmissionPolicyBinding": 5}},
+		"no definitions":    {tagged("crds: {install: false}"), map[string]int{"ValidatingAdmissionPolicy": 5, "ValidatingAdmissionPolicyBinding": 5}},
 		"no policies":       {tagged("admissionPolicies: {install: false}"), map[string]int{"CustomResourceDefinition": 5}},
 		"neither of either": {everything, map[string]int{"ValidatingWebhookConfiguration": 1}},
 	} {

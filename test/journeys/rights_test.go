@@ -30,6 +30,7 @@ var shownElsewhere = map[string]string{
 	"watch leases.coordination.k8s.io": "the same; the operator itself lists them",
 
 	"patch jobs.batch": "TestTasksCopyBackups of test/operator edits a Job that runs; here it is over too soon",
+	"patch secrets":    "TestTheOriginalsFinalizersOnSecretsGo of test/operator",
 	"update secrets":   "TestCertificatesAreRenewedWhileTheAPIServerAsks of test/operator; here it takes 60 days",
 	"list events":      "TestTroublesAreToldWithinAMinute of test/operator; here every claim may be bound before anybody asks",
 	"patch events":     "an event of the election that repeats within minutes is counted",

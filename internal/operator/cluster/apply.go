@@ -81,6 +81,12 @@ func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) (out outcom
 		if key.Kind == "RoleBinding" && len(out.failures) > 0 && o.Live[Key{"Role", o.Etcd.RoleName()}] == nil && !slices.Contains(out.created, Key{"Role", o.Etcd.RoleName()}.String()) {
 			continue // there is no Role that it could bind
 		}
+		if former := formerSecrets(o.StatefulSet, object); len(former) > 0 {
+			if err := r.releaseSecrets(ctx, o.Etcd, former); err != nil {
+				out.fail(codeOf("SYNC", object), err)
+				break
+			}
+		}
 		if key.Kind == "StatefulSet" && len(p.Adoption.Replace) > 0 {
 			if err := r.orphan(ctx, o, p); err != nil {
 				out.fail(codeAdopt, err)

@@ -51,9 +51,6 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 	if last := s.LastOperation; last == nil || last.Type != op.Type || last.State != op.State || last.Description != op.Description {
 		if last == nil || last.Type != op.Type {
 			r.event(e, Deleting, op.Description)
-			if err := r.tellOfKeptSecrets(ctx, e); err != nil {
-				r.log(ctx).Info("it could not be told which Secrets keep the original's finalizer", "error", err)
-			}
 		}
 		s.LastOperation = &op
 	}
@@ -65,6 +62,9 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 		}
 		errs = append(errs, r.write(ctx, e, s))
 		return reconcile.Result{RequeueAfter: deletionPoll}, errors.Join(errs...)
+	}
+	if err := r.releaseSecrets(ctx, e, druidv1alpha1.SecretNames(append(e.Secrets(), e.UnusedSecrets()...))); err != nil {
+		return reconcile.Result{}, err
 	}
 	before := e.DeepCopy()
 	controllerutil.RemoveFinalizer(e, druidv1alpha1.Finalizer)
