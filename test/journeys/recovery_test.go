@@ -57,6 +57,55 @@ func recovery(t *testing.T, s *site) {
 	p.write(t, p.client)
 	p.nothingIsLost(t, p.client)
 	s.await(t, "what is written afterwards is uploaded", p.uploaded(p.writers.Ledger.Newest()))
+	p.refusesAnother(t)
+	p.isMadeAnew(t)
+	p.holds(t, p.client)
+	p.write(t, p.client)
+	p.nothingIsLost(t, p.client)
+	s.await(t, "one of the same name goes on with the backups by itself", p.uploaded(p.writers.Ledger.Newest()))
+}
+
+// manifest is the Etcd as somebody would apply it in another name.
+func (p *shop) manifest(t *testing.T, name string) map[string]any {
+	t.Helper()
+	e, err := p.etcd(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]any{
+		"apiVersion": druidv1alpha1.GroupVersion().String(), "kind": druidv1alpha1.KindEtcd,
+		"metadata": map[string]any{"name": name, "namespace": p.namespace}, "spec": e.Spec,
+	}
+}
+
+// refusesAnother has another Etcd on the same prefix, which does not write there and says whose it is.
+func (p *shop) refusesAnother(t *testing.T) {
+	t.Helper()
+	const another = "another"
+	etcd := func(args ...string) string {
+		t.Helper()
+		return p.kubectl(t, append([]string{"--namespace=" + p.namespace}, args...)...)
+	}
+	p.apply(t, p.manifest(t, another))
+	const ready = `.status.conditions[?(@.type=="BackupReady")]`
+	etcd("wait", "etcd/"+another, "--for=jsonpath={"+ready+".reason}="+druidv1alpha1.ReasonStoreOwnedByAnother, "--timeout="+patience.String())
+	if why := etcd("get", "etcd", another, "-o=jsonpath={"+ready+".message}"); !strings.Contains(why, p.namespace+"/"+name) {
+		t.Errorf("the second Etcd on the prefix says %q, which does not name the first", why)
+	}
+	p.await(t, "the first is as it was", p.whole)
+	etcd("delete", "etcd", another, "--timeout="+patience.String())
+	etcd("delete", "persistentvolumeclaims", "--selector="+druidv1alpha1.LabelPartOf+"="+another, "--timeout="+patience.String())
+}
+
+// isMadeAnew deletes the Etcd with all its volumes, and makes one of the same name.
+func (p *shop) isMadeAnew(t *testing.T) {
+	t.Helper()
+	again := p.manifest(t, name)
+	p.kubectl(t, "--namespace="+p.namespace, "delete", "etcd", name, "--timeout="+patience.String())
+	p.kubectl(t, "--namespace="+p.namespace, "delete", "persistentvolumeclaims", "--selector="+druidv1alpha1.LabelManagedBy+"="+druidv1alpha1.ManagedBy, "--timeout="+patience.String())
+	p.apply(t, again)
+	p.await(t, "the Etcd is whole", p.whole)
+	p.connect(t)
 }
 
 // loseMajority deletes the volumes of two of three members, and their pods.
