@@ -108,14 +108,25 @@ func (p *shop) isMadeAnew(t *testing.T) {
 	p.connect(t)
 }
 
-// loseMajority deletes the volumes of two of three members, and their pods.
+// loseMajority deletes the volumes of two of three members, and their pods. Neither gets another one before both are gone: otherwise
+// the first may join anew while the second still runs, and no quorum is lost.
 func (p *shop) loseMajority(t *testing.T) {
 	t.Helper()
+	claims, pods := []string{"persistentvolumeclaim/main-main-1", "persistentvolumeclaim/main-main-2"}, []string{"pod/main-1", "pod/main-2"}
+	hold := func(finalizers string) {
+		t.Helper()
+		for _, claim := range claims {
+			p.kubectl(t, "--namespace="+p.namespace, "patch", claim, "--type=merge", `--patch={"metadata":{"finalizers":`+finalizers+`}}`)
+		}
+	}
+	hold(`["kubernetes.io/pvc-protection","example.com/until-both-are-gone"]`)
 	p.kubectl(t, "--namespace="+p.namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"=")
 	p.await(t, "the webhook lets them go", func(ctx context.Context) error {
-		_, err := p.Kubectl(ctx, "--namespace="+p.namespace, "delete", "persistentvolumeclaim/main-main-1", "persistentvolumeclaim/main-main-2", "pod/main-1", "pod/main-2", "--wait=false", "--grace-period=1")
+		_, err := p.Kubectl(ctx, "--namespace="+p.namespace, "delete", claims[0], claims[1], pods[0], pods[1], "--wait=false", "--grace-period=1")
 		return err
 	})
+	p.kubectl(t, append([]string{"--namespace=" + p.namespace, "wait", "--for=delete", "--timeout=" + patience.String()}, pods...)...)
+	hold("null")
 	p.kubectl(t, "--namespace="+p.namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationDisableProtection+"-")
 }
 
