@@ -36,7 +36,7 @@ var (
 	QuorumLost        = Event{"QuorumLost", corev1.EventTypeWarning, "Observe", "too many members are gone to bring the cluster back without a person; the message says which"}
 	ClusterIDMismatch = Event{"ClusterIDMismatch", corev1.EventTypeWarning, "Observe", "members are of different clusters; the message says which"}
 	VolumesNotReady   = Event{"VolumesNotReady", corev1.EventTypeWarning, "Observe", "DataVolumesReady became False, or for another reason; the message says which volumes, and why"}
-	BackupTampered    = Event{"BackupTampered", corev1.EventTypeWarning, "Observe", "somebody may have changed, hidden or deleted something in the bucket; the message says what"}
+	BackupTampered    = Event{"BackupTampered", corev1.EventTypeWarning, "Observe", "somebody may have changed, hidden or deleted something in the bucket, or all members went on from older volumes; the message says what"}
 	// While members run; of the final snapshot of those that sleep ProtectionEnds tells.
 	BackupsUnprotected = Event{"BackupsUnprotected", corev1.EventTypeWarning, "Observe", "the newest backups are not locked as spec.backup.store.immutability asks for, or that asks for nothing any more; the message says what to do, or when the locks end"}
 	// Snapshots are excluded, and included again, by etcdbrctl.
