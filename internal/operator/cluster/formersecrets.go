@@ -31,10 +31,14 @@ func (r *Reconciler) releaseSecrets(ctx context.Context, e *druidv1alpha1.Etcd, 
 	var errs []error
 	for _, name := range unneeded(e, others.Items, names) {
 		s, err := r.secret(ctx, e, name)
-		if err == nil && s != nil && controllerutil.ContainsFinalizer(s, druidv1alpha1.Finalizer) {
-			err = r.releaseSecret(ctx, s)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
-		switch {
+		if s == nil || !controllerutil.ContainsFinalizer(s, druidv1alpha1.Finalizer) {
+			continue
+		}
+		switch err := r.releaseSecret(ctx, s); {
 		case apierrors.IsForbidden(err):
 			kept = append(kept, name)
 		case client.IgnoreNotFound(err) != nil:
