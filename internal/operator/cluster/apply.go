@@ -117,7 +117,7 @@ func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) (out outcom
 		out.changed = true
 	}
 	if p.Pod.Kind == rollout.Delete && len(out.failures) == 0 {
-		if err := r.replace(ctx, o.Etcd, p.Pod); err != nil {
+		if err := r.replace(ctx, o, p.Pod); err != nil {
 			out.fail(codeReplacePod, err)
 		}
 		out.changed = true
@@ -263,9 +263,15 @@ func (r *Reconciler) remove(ctx context.Context, e *druidv1alpha1.Etcd, gone Rem
 	return nil
 }
 
-// replace deletes a pod, which its StatefulSet makes anew.
-func (r *Reconciler) replace(ctx context.Context, e *druidv1alpha1.Etcd, s rollout.Step) error {
-	uid := types.UID(s.UID)
+// replace deletes a pod, which its StatefulSet makes anew, unless another one has gone since the decision.
+func (r *Reconciler) replace(ctx context.Context, o *Observed, s rollout.Step) error {
+	e, uid := o.Etcd, types.UID(s.UID)
+	if why, err := r.lastLook(ctx, o, s.Pod); err != nil || why != "" {
+		if why != "" {
+			r.log(ctx).Info("a pod is not replaced", "pod", s.Pod, "reason", why)
+		}
+		return err
+	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: s.Pod}}
 	err := r.client.Delete(ctx, pod, client.Preconditions{UID: &uid})
 	switch {

@@ -29,6 +29,17 @@ func (r *Reconciler) carryOut(ctx context.Context, o *Observed, a volumes.Action
 		return
 	}
 	out.changed = true
+	if a.Kind == volumes.DeletePod {
+		why, err := r.lastLook(ctx, o, a.Pod)
+		switch {
+		case err != nil:
+			out.fail(codeVolumes, err)
+			return
+		case why != "":
+			r.log(ctx).Info("a pod is not restarted", "pod", a.Pod, "reason", why)
+			return
+		}
+	}
 	switch err := r.step(ctx, o, a); {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return
