@@ -148,6 +148,7 @@ type Data struct {
 	ClusterID string    `json:"clusterID,omitempty"`
 	Revision  int64     `json:"revision,omitempty"`
 	Removed   bool      `json:"removed,omitempty"` // the data say that their cluster removed the member
+	Learner   bool      `json:"learner,omitempty"` // the data say that the member does not vote
 }
 
 // Bootstrap is a member that is about to bootstrap, or has bootstrapped, a new cluster together

@@ -83,6 +83,12 @@ func ofCluster(id uint64) func(*agentapi.Member) {
 func otherConfig(m *agentapi.Member) { m.Bootstrap.Cluster = "another" }
 func serving(m *agentapi.Member)     { m.Etcd = &agentapi.Etcd{Leader: "b", Revision: 9} }
 
+func learns(m *agentapi.Member)   { m.Data.Learner = true }
+func learning(m *agentapi.Member) { m.Etcd = &agentapi.Etcd{Learner: true, Revision: 9} }
+func promoted(m *agentapi.Member) {
+	m.Data.Learner, m.Etcd = true, &agentapi.Etcd{Revision: 9}
+}
+
 func examining(m *agentapi.Member) {
 	m.Initialization = agentapi.InitProgress
 }
@@ -328,7 +334,10 @@ var rules = map[string]map[string]struct {
 		"blank, one has just begun":   {facts(3, has(datadir.Blank, 1), journal(Journal{Cluster: testDigest, Saw: sawMap("n0", "n1", "n2")}), other(1, agentapi.DataMissing, saw("n0", "n1", "n2"))), Start, agentapi.DBValidationSucceeded},
 	},
 	"3.10": {"blank, and one does not answer": {facts(3, has(datadir.Blank, 1), away(1)), Wait, agentapi.WaitingForCluster}},
-	"3.11": {"blank, and one of five has data": {facts(5, has(datadir.Blank, 1), other(1, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost}},
+	"3.11": {
+		"blank, and one of five has data":      {facts(5, has(datadir.Blank, 1), other(1, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
+		"blank, and who has data is a learner": {facts(3, has(datadir.Blank, 1), other(1, agentapi.DataValid, learns)), QuorumLost, agentapi.QuorumLost},
+	},
 	"3.12": {
 		"blank, and nobody has anything":       {facts(3, has(datadir.Blank, 1), backup9), GiveUp, agentapi.DBValidationFailed},
 		"blank, the others began without it":   {facts(5, has(datadir.Blank, 1), journal(Journal{Cluster: testDigest, Saw: sawMap("n0", "n1", "n2", "n3", "n4")}), other(1, agentapi.DataMissing, saw("x", "n1", "n2", "n3", "n4"))), GiveUp, agentapi.DBValidationFailed},
@@ -356,9 +365,13 @@ var rules = map[string]map[string]struct {
 		"damaged, one does not answer":   {facts(3, has(datadir.Invalid, 5), away(1)), Wait, agentapi.WaitingForCluster},
 		"damaged, one does not know yet": {facts(3, has(datadir.Invalid, 5), other(1, agentapi.DataUnknown)), Wait, agentapi.WaitingForCluster},
 	},
-	"5.2": {"damaged, the others have data": {facts(3, has(datadir.Invalid, 5), other(1, agentapi.DataValid), other(2, agentapi.DataValid)), Wait, agentapi.WaitingForCluster}},
+	"5.2": {
+		"damaged, the others have data":              {facts(3, has(datadir.Invalid, 5), other(1, agentapi.DataValid), other(2, agentapi.DataValid)), Wait, agentapi.WaitingForCluster},
+		"damaged, one of the others learnt till now": {facts(3, has(datadir.Invalid, 5), other(1, agentapi.DataValid), other(2, agentapi.DataValid, promoted)), Wait, agentapi.WaitingForCluster},
+	},
 	"5.3": {
 		"damaged, the others have nothing":     {facts(3, backup9, has(datadir.Invalid, 5)), QuorumLost, agentapi.QuorumLost},
+		"damaged, one other learns":            {facts(3, backup9, has(datadir.Invalid, 5), other(1, agentapi.DataValid), other(2, agentapi.DataValid, learns)), QuorumLost, agentapi.QuorumLost},
 		"damaged, one other has data":          {facts(3, backup9, has(datadir.Invalid, 5), other(1, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
 		"damaged, one other serves elsewhere":  {facts(3, backup9, has(datadir.Invalid, 5), other(1, agentapi.DataValid, serving)), Wait, agentapi.WaitingForCluster},
 		"damaged, one other is about to start": {facts(3, backup9, has(datadir.Invalid, 5), other(1, agentapi.DataValid, examining)), Wait, agentapi.WaitingForCluster},
@@ -368,10 +381,13 @@ var rules = map[string]map[string]struct {
 		"one does not answer":                        {facts(3, noBackup, away(2)), Wait, agentapi.WaitingForCluster},
 		"one does not answer, but there is a backup": {facts(3, backup9, away(2)), Wait, agentapi.WaitingForCluster},
 	},
-	"5.7":  {"one does not know yet": {facts(3, noBackup, other(2, agentapi.DataUnknown)), Wait, agentapi.WaitingForCluster}},
-	"5.8":  {"one is configured otherwise": {facts(3, noBackup, other(2, agentapi.DataMissing, otherConfig)), Wait, agentapi.WaitingForCluster}},
-	"5.9":  {"another has begun with it": {facts(3, offered("n0"), other(1, agentapi.DataMissing, saw("n0", "n1", "n2"))), BootstrapLate, agentapi.NewClusterCreated}},
-	"5.10": {"the others have data and are silent": {facts(3, backup9, other(1, agentapi.DataValid), other(2, agentapi.DataValid)), Wait, agentapi.WaitingForCluster}},
+	"5.7": {"one does not know yet": {facts(3, noBackup, other(2, agentapi.DataUnknown)), Wait, agentapi.WaitingForCluster}},
+	"5.8": {"one is configured otherwise": {facts(3, noBackup, other(2, agentapi.DataMissing, otherConfig)), Wait, agentapi.WaitingForCluster}},
+	"5.9": {"another has begun with it": {facts(3, offered("n0"), other(1, agentapi.DataMissing, saw("n0", "n1", "n2"))), BootstrapLate, agentapi.NewClusterCreated}},
+	"5.10": {
+		"the others have data and are silent":     {facts(3, backup9, other(1, agentapi.DataValid), other(2, agentapi.DataValid)), Wait, agentapi.WaitingForCluster},
+		"of one it is not known of which cluster": {facts(3, backup9, other(1, agentapi.DataValid, ofCluster(7)), other(2, agentapi.DataValid)), Wait, agentapi.WaitingForCluster},
+	},
 	"5.11": {
 		"one has begun without it":                          {facts(3, offered("new"), other(1, agentapi.DataMissing, saw("n0", "n1", "n2"))), Wait, agentapi.WaitingForCluster},
 		"two have begun with different ones":                {facts(3, offered("n0"), other(1, agentapi.DataBlank, saw("n0", "n1", "n2")), other(2, agentapi.DataBlank, saw("n0", "n1", "x"))), Wait, agentapi.WaitingForCluster},
@@ -382,6 +398,9 @@ var rules = map[string]map[string]struct {
 		"one of three has data":                               {facts(3, backup9, other(1, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
 		"one of three runs alone":                             {facts(3, backup9, other(1, agentapi.DataUnknown), leaderless(1, 7)), QuorumLost, agentapi.QuorumLost},
 		"two have data of members that their cluster removed": {facts(3, backup9, other(1, agentapi.DataValid, gone), other(2, agentapi.DataValid, gone)), QuorumLost, agentapi.QuorumLost},
+		"one of the two that have data is a learner":          {facts(3, backup9, other(1, agentapi.DataValid), other(2, agentapi.DataValid, learns)), QuorumLost, agentapi.QuorumLost},
+		"the same, and its etcd runs":                         {facts(3, backup9, other(1, agentapi.DataValid), other(2, agentapi.DataValid, learning)), QuorumLost, agentapi.QuorumLost},
+		"the two that have data are of two clusters":          {facts(3, backup9, other(1, agentapi.DataValid, ofCluster(7)), other(2, agentapi.DataValid, ofCluster(8))), QuorumLost, agentapi.QuorumLost},
 		"one of three has damaged data":                       {facts(3, backup9, other(1, agentapi.DataInvalid)), QuorumLost, agentapi.QuorumLost},
 		"two of five have data":                               {facts(5, noBackup, other(1, agentapi.DataValid), other(3, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
 		"one of three serves elsewhere":                       {facts(3, backup9, other(1, agentapi.DataValid, serving)), Wait, agentapi.WaitingForCluster},

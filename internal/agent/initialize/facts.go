@@ -107,6 +107,7 @@ type neighbour struct {
 	cluster   string // of its data; empty: not known
 	starting  bool   // its data are still examined, so its etcd does not run yet
 	serves    bool   // its sidecar says that its etcd sees a leader, or leads
+	learner   bool   // of what it has: it does not vote
 	detail    string
 }
 
@@ -137,6 +138,14 @@ func (f Facts) other(name string) neighbour {
 	n.serves = m.Etcd != nil && m.Etcd.Leader != ""
 	etcd, running := f.View.Etcd(name)
 	switch {
+	case m.Etcd != nil:
+		n.learner = m.Etcd.Learner
+	case running:
+		n.learner = etcd.Status.Learner
+	default:
+		n.learner = m.Data.Learner
+	}
+	switch {
 	case m.Data.Removed && m.Etcd == nil && !running:
 		n.condition, n.detail = hasInvalid, fmt.Sprintf("it has data up to revision %d of a member that its cluster has removed", m.Data.Revision)
 	case m.Etcd != nil && m.Etcd.Revision > 1, running && etcd.Status.Revision > 1, m.Data.State == agentapi.DataValid:
@@ -156,7 +165,27 @@ func (f Facts) other(name string) neighbour {
 	default:
 		n.condition, n.detail = empty, "it has no data"
 	}
+	if n.learner {
+		n.detail += "; it is a learner, which does not vote"
+	}
 	return n
+}
+
+// votes is how many of the others have data of one cluster, in which they vote: of that of which most have.
+func votes(others []neighbour) int {
+	of := map[string]int{}
+	unknown, most := 0, 0
+	for _, o := range others {
+		switch {
+		case o.condition != hasValid || o.learner:
+		case o.cluster == "":
+			unknown++
+		default:
+			of[o.cluster]++
+			most = max(most, of[o.cluster])
+		}
+	}
+	return most + unknown
 }
 
 // revisionOf is the newest revision another member told of.

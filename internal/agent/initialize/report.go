@@ -3,6 +3,7 @@ package initialize
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"druid.internal/druid/internal/agentapi"
@@ -24,7 +25,7 @@ func (a *attempt) publish() {
 
 // dataOf is what others have to know of the data.
 func dataOf(i datadir.Inspection) agentapi.Data {
-	d := agentapi.Data{Why: i.Why, ID: idText(i.MemberID), ClusterID: idText(i.ClusterID), Revision: int64(i.Revision), Removed: i.Removed}
+	d := agentapi.Data{Why: i.Why, ID: idText(i.MemberID), ClusterID: idText(i.ClusterID), Revision: int64(i.Revision), Removed: i.Removed, Learner: slices.Contains(i.Learners, i.MemberID)}
 	switch {
 	case i.State == datadir.Missing, i.State == datadir.Blank && i.ClusterID == 0:
 		return agentapi.Data{State: agentapi.DataMissing}

@@ -170,14 +170,14 @@ func (f Facts) strangers(others []neighbour) string {
 	return strings.Join(names, ", ") + " have"
 }
 
-// alive is how many of the wanted members, this one included, have data of the own cluster or are
-// about to.
+// alive is how many of the wanted members, this one included, have data of the own cluster, in which they vote, or
+// are about to.
 func (f Facts) alive(others []neighbour) int {
 	alive := 1
 	for _, o := range others {
 		switch o.condition {
 		case hasValid, hasBlank, began:
-			if f.sameCluster(o) {
+			if f.sameCluster(o) && !o.learner {
 				alive++
 			}
 		case empty: // it may still begin with what this member began with
@@ -211,7 +211,7 @@ func decideInvalid(f Facts) Decision {
 	switch {
 	case count(others, unreachable, unknown) > 0:
 		return waitForCluster("5.1", "%s, and no cluster answers: %s", f.Data.Why, f.evidence(others))
-	case count(others, hasValid) >= f.quorum():
+	case votes(others) >= f.quorum():
 		return waitForCluster("5.2", "%s; the other members have data, so their cluster will answer", f.Data.Why)
 	}
 	return f.quorumLost("5.3", others)
@@ -240,7 +240,7 @@ func decideEmpty(f Facts) Decision {
 			Message: "the others have begun a cluster together with this member"}
 	}
 	switch {
-	case count(others, hasValid) >= f.quorum():
+	case votes(others) >= f.quorum():
 		return waitForCluster("5.10", "a majority has data, so its cluster will answer: %s", f.evidence(others))
 	case count(others, hasValid, hasInvalid) == 0:
 		return waitForCluster("5.11", "some members have begun a cluster without this one: %s", f.evidence(others))
