@@ -123,12 +123,13 @@ func short(b initialize.Backup, least snapshot.Revision) initialize.Backup {
 	if b.Broken != "" || b.Latest >= least {
 		return b
 	}
-	ends := fmt.Sprintf("what can be restored ends at revision %d", b.Latest)
+	lack := fmt.Sprintf("they held revision %d (restorationConfig.atLeastRevision), and what can be restored ends at revision %d", least, b.Latest)
 	if b.State == initialize.BackupNone {
-		ends, b.Relation = "nothing is left of them", initialize.RelationUnknown
+		lack, b.Relation = fmt.Sprintf("they held revision %d at least (restorationConfig.atLeastRevision), and nothing is there: is it the account, the endpoint and the place where they were made?", least), initialize.RelationUnknown
 	}
 	b.State, b.Latest = initialize.BackupExists, 0
-	b.Broken = fmt.Sprintf("they held revision %d (restorationConfig.atLeastRevision), and %s; to accept that, leave it out of the configuration (of an Etcd: if status.lastBackup names another store than spec.backup.store, go back to that; or set spec.hibernation.allowUnprotected)", least, ends)
+	b.Broken = lack + "; to accept that, leave it out of the configuration (of an Etcd: if status.lastBackup names another store than spec.backup.store, go back to that; if the Secret of the store was changed, change it back; " +
+		"to accept it, annotate the Etcd with druid.gardener.cloud/take-over-backups=true, or set spec.hibernation.allowUnprotected)"
 	return b
 }
 

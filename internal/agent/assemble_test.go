@@ -110,7 +110,7 @@ func TestBackupsThatLackWhatTheyHeldCannotBeRestored(t *testing.T) {
 		"nobody knows":        {exists, 0, ""},
 		"none, nobody knows":  {none, 0, ""},
 		"less":                {exists, 9, "they held revision 9 (restorationConfig.atLeastRevision), and what can be restored ends at revision 8"},
-		"none":                {none, 9, "they held revision 9 (restorationConfig.atLeastRevision), and nothing is left of them"},
+		"none":                {none, 9, "they held revision 9 at least (restorationConfig.atLeastRevision), and nothing is there"},
 		"broken all the same": {initialize.Backup{State: initialize.BackupExists, Broken: "a hole"}, 9, "a hole"},
 	} {
 		got := short(c.told, c.least)

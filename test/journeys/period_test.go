@@ -301,7 +301,7 @@ func (e *sleeper) refuses(t *testing.T) {
 		if err := e.read(ctx, "etcdmembers", name+"-0", &m); err != nil {
 			return err
 		}
-		if told := fmt.Sprintf("%+v", m.Status); !strings.Contains(told, "nothing is left of them") {
+		if told := fmt.Sprintf("%+v", m.Status); !strings.Contains(told, "nothing is there") {
 			return fmt.Errorf("its member tells %s", told)
 		}
 		return nil

@@ -37,7 +37,7 @@ func recovery(t *testing.T, s *site) {
 	p.loseMajority(t)
 	p.await(t, "it is told that the quorum is lost", p.says(druidv1alpha1.ConditionQuorumLost, druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonQuorumLost, ""))
 	p.await(t, "a member that lost its volume says so", p.waits("main-1", string(druidv1alpha1.MemberReasonQuorumLost)))
-	p.beginsAnew(t, nil)
+	p.beginsAnew(t, true, nil)
 	p.holds(t, p.client)
 
 	p.write(t, p.client)
@@ -49,7 +49,7 @@ func recovery(t *testing.T, s *site) {
 	}
 	s.await(t, "that is uploaded, too", p.uploaded(gone.Header.Revision))
 	p.restoreElsewhere(t, namespace, before, after, good)
-	p.beginsAnew(t, func() {
+	p.beginsAnew(t, true, func() {
 		p.patch(t, `{backup: {store: {prefix: `+after+`}}}`)
 		p.kubectl(t, "--namespace="+namespace, "annotate", "etcd", name, druidv1alpha1.AnnotationTakeOverBackups+"=true")
 	})
@@ -63,6 +63,7 @@ func recovery(t *testing.T, s *site) {
 	p.write(t, p.client)
 	p.nothingIsLost(t, p.client)
 	s.await(t, "one of the same name goes on with the backups by itself", p.uploaded(p.writers.Ledger.Newest()))
+	p.beginsAnew(t, false, func() { p.emptied(t, namespace) })
 }
 
 // manifest is the Etcd as somebody would apply it in another name.
@@ -156,8 +157,9 @@ func (p *shop) waits(member, reason string) func(context.Context) error {
 	}
 }
 
-// beginsAnew has the members stop and lose all volumes, and begin with what is in the bucket, after something else meanwhile.
-func (p *shop) beginsAnew(t *testing.T, meanwhile func()) {
+// beginsAnew has the members stop and lose all volumes, and begin with what is in the bucket, after something else meanwhile. Where
+// nothing can be restored, although there were backups, they begin with nothing only when somebody accepts that.
+func (p *shop) beginsAnew(t *testing.T, restorable bool, meanwhile func()) {
 	t.Helper()
 	etcd := func(args ...string) {
 		t.Helper()
@@ -177,8 +179,30 @@ func (p *shop) beginsAnew(t *testing.T, meanwhile func()) {
 	}
 	etcd("annotate", "etcd", name, druidv1alpha1.AnnotationSkipHibernationBackup+"-", druidv1alpha1.AnnotationDisableProtection+"-")
 	etcd("scale", "etcd", name, "--replicas=3")
+	if !restorable {
+		p.await(t, "no member begins with nothing", p.waits("main-0", string(druidv1alpha1.MemberReasonRestorationFailed)))
+		if why := p.kubectl(t, "--namespace="+p.namespace, "get", "etcdmember", "main-0", "-o=jsonpath={.status.transitions[-1:].message}"); !strings.Contains(why, "nothing is there: is it the account") {
+			t.Errorf("main-0 does not say that the store is another one: %s", why)
+		}
+		etcd("annotate", "etcd", name, druidv1alpha1.AnnotationTakeOverBackups+"=true")
+	}
 	p.await(t, "the Etcd is whole", p.whole)
 	p.connect(t)
+}
+
+// emptied deletes all that is in the bucket, which looks as that of another account does.
+func (p *shop) emptied(t *testing.T, bucket string) {
+	t.Helper()
+	raw := p.minio.Raw(p.minio.Root, bucket)
+	all, err := raw.Versions(t.Context())
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d versions in the bucket, %v", len(all), err)
+	}
+	for _, v := range all {
+		if err := raw.Delete(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // restoreElsewhere makes a backup of the state at a revision below another prefix, with the programs that a person has.

@@ -358,7 +358,7 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 		TakeOver: e.TakesOverBackups(), Token: o.NewToken, ClaimTemplate: o.keptTemplate(e),
 		Original:                       o.foreign() || o.originals(),
 		Closed:                         p.Sleep.Closed,
-		AtLeast:                        max(atLeast(o.Etcd, p.Hibernation), elsewhereHeld(o.Etcd)),
+		AtLeast:                        max(atLeast(o.Etcd, p.Hibernation), heldBefore(o.Etcd)),
 		LastKnown:                      known(o.Etcd) / knownStep * knownStep,
 		FullFirst:                      fullFirst(o.Etcd, p.Hibernation),
 		OthersLeave:                    o.othersRun(step.Members),

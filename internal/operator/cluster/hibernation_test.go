@@ -722,7 +722,7 @@ func TestMembersDoNotBeginWithLessThanTheFinalSnapshot(t *testing.T) {
 		"the same, and what is there is taken over": {[]func(*Observed){was("elsewhere"), func(o *Observed) {
 			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationTakeOverBackups: "true"}
 		}}, 0},
-		"the last backup is in the store":          {[]func(*Observed){was("")}, 0},
+		"the last backup is in the store":          {[]func(*Observed){was("")}, 1},
 		"asleep, with less in the store of before": {[]func(*Observed){wants(0), locks, recorded(2, named), gone, was("elsewhere")}, 1000},
 		"less is accepted": {[]func(*Observed){locks, asked, recorded(2, named, awake), func(o *Observed) {
 			o.Etcd.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: ptr(true)}

@@ -45,12 +45,17 @@ func (o *Observed) writesHere(member string) (writes, known bool) {
 	return false, false
 }
 
-// elsewhereHeld is the revision that the backups held in the store of before, while the present one has none of a member yet; 0: it
-// has, or what is there is accepted. Members without data do not begin with less.
-func elsewhereHeld(e *druidv1alpha1.Etcd) int64 {
+// heldBefore is the revision that the backups must reach for members without data to begin from them: where they are in the store
+// of before, and the present one has none of a member yet, what they held there. In the present one less may be what somebody wants, as
+// fulls can be excluded, but nothing at all is what another account, another endpoint or an emptied bucket has: 1. 0: no member took one
+// yet, or what is there is accepted.
+func heldBefore(e *druidv1alpha1.Etcd) int64 {
 	b := e.Status.LastBackup
-	if b == nil || b.Store == storeOf(e) || e.AllowsUnprotectedHibernation() || e.TakesOverBackups() {
+	switch {
+	case b == nil || e.AllowsUnprotectedHibernation() || e.TakesOverBackups():
 		return 0
+	case b.Store == storeOf(e):
+		return 1
 	}
 	return b.Revision
 }

@@ -53,3 +53,38 @@ func TestTheLastBackupIsWhereItWasTaken(t *testing.T) {
 		}
 	}
 }
+
+// Members without data begin neither from less than another store held nor, where there were backups, from nothing.
+func TestWhatTheBackupsMustHold(t *testing.T) {
+	here, yes := storeOf(newEtcd(3)), true
+	unprotected := func(e *druidv1alpha1.Etcd) {
+		e.Spec.Hibernation = &druidv1alpha1.HibernationSpec{AllowUnprotected: &yes}
+	}
+	accepted := func(e *druidv1alpha1.Etcd) {
+		e.Annotations = map[string]string{druidv1alpha1.AnnotationTakeOverBackups: "true"}
+	}
+	for phrase, c := range map[string]struct {
+		store  string // of the last backup; empty: there is none
+		change func(*druidv1alpha1.Etcd)
+		want   int64
+	}{
+		"no member took one":                 {"", nil, 0},
+		"it is here":                         {here, nil, 1},
+		"it is elsewhere":                    {"before", nil, 900},
+		"here, and nothing is accepted":      {here, accepted, 0},
+		"elsewhere, and that is accepted":    {"before", accepted, 0},
+		"here, and sleep is not protected":   {here, unprotected, 0},
+		"elsewhere, and sleep is not either": {"before", unprotected, 0},
+	} {
+		e := newEtcd(3)
+		if c.store != "" {
+			e.Status.LastBackup = &druidv1alpha1.LastBackup{Store: c.store, Name: "Full-00000000-00000900-1763000000.zst", Revision: 900}
+		}
+		if c.change != nil {
+			c.change(e)
+		}
+		if got := heldBefore(e); got != c.want {
+			t.Errorf("%s: %d, want %d", phrase, got, c.want)
+		}
+	}
+}
