@@ -129,11 +129,13 @@ func (f *follower) members(ctx context.Context, s member.Status) (listed []agent
 
 // silent says what an etcd waits for that does not answer for long.
 func (f *follower) silent(err error) {
-	if f.machine.Status() == agentapi.InitProgress || f.machine.Entered() == "" || time.Since(f.answered) < quiet {
+	switch {
+	case f.machine.Status() == agentapi.InitProgress || time.Since(f.answered) < quiet:
 		return
-	}
-	if f.alone != "" {
+	case f.alone != "":
 		f.tell(f.alone)
+		return
+	case f.machine.Entered() == "": // whether there is one is not known
 		return
 	}
 	f.tell(fmt.Sprintf("the own etcd has not answered since %s: it waits for a leader, which takes a majority of the members, or it is not started; etcd's log says more (%v)",

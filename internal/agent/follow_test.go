@@ -110,6 +110,11 @@ func (loneMachine) Reconsider(context.Context) (initialize.Decision, bool) {
 	return initialize.Decision{Message: "a-1: no data"}, false
 }
 
+// youngMachine did not start the etcd that runs.
+type youngMachine struct{ loneMachine }
+
+func (youngMachine) Entered() agentapi.Reason { return "" }
+
 func TestAMemberThatIsLeftAloneTellsOfTheOthers(t *testing.T) {
 	board := status.New("a-0", time.Now, nil)
 	is := member.Status{MemberID: 7}
@@ -129,6 +134,9 @@ func TestAMemberThatIsLeftAloneTellsOfTheOthers(t *testing.T) {
 	waits(true)
 	fails = errors.New("it is busy")
 	f.answered = time.Now().Add(-2 * quiet)
+	waits(true)
+	f.machine = youngMachine{}
+	f.tell("")
 	waits(true)
 	is.Leader, fails = 8, nil
 	waits(false)

@@ -577,6 +577,33 @@ func TestASidecarYoungerThanItsEtcdFindsOutToo(t *testing.T) {
 	}
 }
 
+// An etcd that waits for a leader answers nobody, and a sidecar that did not start it has not examined the data: the others, which lost
+// theirs, would wait for it for ever.
+func TestASidecarYoungerThanASilentEtcdExaminesTheData(t *testing.T) {
+	for name, c := range map[string]struct {
+		since []func(*Facts)
+		want  bool
+	}{
+		"one of the others has data, the other lost them": {[]func(*Facts){other(1, agentapi.DataValid, ofCluster(testCluster))}, true},
+		"its etcd answers":               {[]func(*Facts){other(1, agentapi.DataValid, ofCluster(testCluster)), leaderless(0, 5)}, false},
+		"another one is in the same way": {[]func(*Facts){other(1, agentapi.DataUnknown)}, true},
+		"another one cannot be asked":    {[]func(*Facts){other(1, agentapi.DataUnknown), away(2)}, false},
+	} {
+		r := newRig(t, 3, c.since...)
+		if d, again := r.Reconsider(t.Context()); again != c.want {
+			t.Errorf("%s: %t, %s by rule %s (%s)", name, again, d.Action, d.Rule, d.Message)
+		}
+		if r.initialize(agentapi.ValidateFull); r.outcome == nil {
+			has(datadir.Valid, 5)(&r.facts)
+			r.Acknowledge()
+			r.initialize(agentapi.ValidateFull)
+		}
+		if d, again := r.Reconsider(t.Context()); again {
+			t.Errorf("%s: once more, although the data are known by now: %s (%s)", name, d.Action, d.Message)
+		}
+	}
+}
+
 // until waits for a fact.
 func until(t *testing.T, fact string, is func() bool) {
 	t.Helper()

@@ -45,8 +45,16 @@ func (m *Machine) Reconsider(ctx context.Context) (Decision, bool) {
 	if ctx.Err() != nil {
 		return Decision{}, false
 	}
+	_, answers := f.View.Etcd(f.Self)
 	// The own etcd is no news.
 	f.View.Etcds = slices.DeleteFunc(slices.Clone(f.View.Etcds), func(e neighbours.Etcd) bool { return e.Name == f.Self })
 	d := Decide(f)
-	return d, d.Action == JoinAsLearner || d.Action == GiveUp
+	return d, d.Action == JoinAsLearner || d.Action == GiveUp || out == nil && !answers && f.unheld(d)
+}
+
+// unheld: nothing goes on before the data here are examined, which nobody does while an etcd has them that waits for a leader, and nobody
+// can ask. The others that are in the same position all tell that they do not know what they have.
+func (f Facts) unheld(d Decision) bool {
+	others := f.others()
+	return d.Action == QuorumLost || d.Action == Wait && count(others, unreachable) == 0 && count(others, unknown) > 0
 }
