@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +23,11 @@ import (
 type followed struct {
 	path    string // empty: it does not change
 	log     *slog.Logger
-	content []byte
 	current atomic.Pointer[config.Config]
+
+	mu      sync.Mutex
+	content []byte
+	news    bool // the cluster outside is another one, and nobody was told
 }
 
 func follow(path string, first config.Config, log *slog.Logger) *followed {
@@ -38,18 +42,25 @@ func follow(path string, first config.Config, log *slog.Logger) *followed {
 // outside is the cluster outside as it could be read last.
 func (o *followed) outside() config.ExistingCluster { return o.current.Load().ExistingCluster }
 
+// now is the content of the file at this moment. A member that decides how to begin reads etcd's file then too, which changes with it,
+// and what was in this one two seconds ago may say the opposite.
+func (o *followed) now() *config.Config {
+	o.look()
+	return o.current.Load()
+}
+
 // least is the revision that a backup must reach to be restored; 0: any.
 func (o *followed) least() snapshot.Revision {
-	return snapshot.Revision(o.current.Load().Restoration.AtLeastRevision)
+	return snapshot.Revision(o.now().Restoration.AtLeastRevision)
 }
 
 // lastKnown is a revision that clients may have seen, whatever the bucket tells; 0: none is known.
 func (o *followed) lastKnown() snapshot.Revision {
-	return snapshot.Revision(o.current.Load().Restoration.LastKnownRevision)
+	return snapshot.Revision(o.now().Restoration.LastKnownRevision)
 }
 
 // othersLeave: members that are not wanted any more may still run.
-func (o *followed) othersLeave() bool { return o.current.Load().Restoration.OthersLeave }
+func (o *followed) othersLeave() bool { return o.now().Restoration.OthersLeave }
 
 // fullFirst: whoever begins to make backups takes a full of his own first of all.
 func (o *followed) fullFirst() bool { return o.current.Load().Snapshotter.FullFirst }
@@ -59,7 +70,7 @@ func (o *followed) endpoints() []string { return o.outside().Endpoints }
 
 // facts are what initialization is told; nil: there is no such cluster.
 func (o *followed) facts() *initialize.Outside {
-	c := o.outside()
+	c := o.now().ExistingCluster
 	if !c.Some() {
 		return nil
 	}
@@ -91,17 +102,29 @@ func (o *followed) run(ctx context.Context, changed func()) error {
 			return nil
 		case <-tick.C:
 		}
-		if o.look() {
+		o.look()
+		if o.another() {
 			changed()
 		}
 	}
 }
 
-// look says whether the file names another cluster than before.
-func (o *followed) look() bool {
+// another says whether the file has named another cluster since the last call.
+func (o *followed) another() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	news := o.news
+	o.news = false
+	return news
+}
+
+// look reads the file if it has changed.
+func (o *followed) look() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	b, err := os.ReadFile(o.path)
-	if err != nil || string(b) == string(o.content) {
-		return false // Kubernetes replaces it by a rename: it is back in a moment
+	if o.path == "" || err != nil || string(b) == string(o.content) {
+		return // Kubernetes replaces it by a rename: it is back in a moment
 	}
 	o.content = b
 	next, err := config.Parse(b)
@@ -110,19 +133,19 @@ func (o *followed) look() bool {
 	}
 	if err != nil {
 		o.log.Error("the configuration file has changed and cannot be used; what is followed in it stays what it was", "file", o.path, "error", err)
-		return false
+		return
 	}
 	before := o.outside()
 	o.current.Store(&next)
 	if same(before, next.ExistingCluster) {
-		return false
+		return
 	}
+	o.news = true
 	if next.ExistingCluster.Some() {
 		o.log.Info("another cluster outside is to be joined", "endpoints", next.ExistingCluster.Endpoints)
 	} else {
 		o.log.Info("no cluster outside is to be joined any more: the wanted members are all there shall be")
 	}
-	return true
 }
 
 func same(a, b config.ExistingCluster) bool {

@@ -27,7 +27,10 @@ import (
 func recovery(t *testing.T, s *site) {
 	const namespace, before, after = "recovery", "shop", "shop-restored"
 	s.namespace(t, namespace)
-	p := s.open(t, namespace, spec(3, backed(s.bucket(t, namespace, namespace, before))))
+	store := s.bucket(t, namespace, namespace, before)
+	delete(store, "endpointOverride")
+	s.at(t, s.minio, namespace)
+	p := s.open(t, namespace, spec(3, backed(store)))
 	s.apply(t, bystander(namespace))
 	p.write(t, p.client)
 	p.writers.Stop()
@@ -63,7 +66,14 @@ func recovery(t *testing.T, s *site) {
 	p.write(t, p.client)
 	p.nothingIsLost(t, p.client)
 	s.await(t, "one of the same name goes on with the backups by itself", p.uploaded(p.writers.Ledger.Newest()))
-	p.beginsAnew(t, false, func() { p.emptied(t, namespace) })
+	p.await(t, "a full is known to have been taken", func(ctx context.Context) error {
+		e, err := p.etcd(ctx)
+		if err == nil && e.Status.LastBackup == nil {
+			err = errors.New("status.lastBackup names none")
+		}
+		return err
+	})
+	p.beginsAnew(t, false, func() { s.at(t, s.another(t, namespace), namespace) })
 }
 
 // manifest is the Etcd as somebody would apply it in another name.
@@ -190,19 +200,30 @@ func (p *shop) beginsAnew(t *testing.T, restorable bool, meanwhile func()) {
 	p.connect(t)
 }
 
-// emptied deletes all that is in the bucket, which looks as that of another account does.
-func (p *shop) emptied(t *testing.T, bucket string) {
+// at has the Secret in a namespace name a server, which the specification does not: to it, all are the same store.
+func (s *site) at(t *testing.T, m *stores.MinIO, namespace string) {
 	t.Helper()
-	raw := p.minio.Raw(p.minio.Root, bucket)
-	all, err := raw.Versions(t.Context())
-	if err != nil || len(all) == 0 {
-		t.Fatalf("%d versions in the bucket, %v", len(all), err)
+	files := sites.S3Way(&m.S3, namespace, m.Endpoint, m.Root).Files
+	files["endpoint"] = m.Endpoint
+	s.apply(t, secret(namespace, storeSecret, files))
+}
+
+// another is a server with a bucket of the same name, which is empty.
+func (s *site) another(t *testing.T, bucket string) *stores.MinIO {
+	t.Helper()
+	m, err := stores.StartMinIO(t.Context(), stores.MinIOOptions{Dir: filepath.Join(t.TempDir(), "minio"), Host: s.Host})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, v := range all {
-		if err := raw.Delete(t.Context(), v); err != nil {
-			t.Fatal(err)
+	t.Cleanup(func() {
+		if err := m.Stop(); err != nil {
+			t.Error(err)
 		}
+	})
+	if err := m.CreateBucket(t.Context(), bucket, stores.Compliance, 1); err != nil {
+		t.Fatal(err)
 	}
+	return m
 }
 
 // restoreElsewhere makes a backup of the state at a revision below another prefix, with the programs that a person has.

@@ -178,6 +178,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 	p.hibernate(o, size, now)
 	p.resize(o, size, now)
 	in := input(o, s, &p)
+	in.OthersLeave = o.othersRun(p.Size.Members, now)
 	if p.Mode != ModeWatch && !o.TokenGoing {
 		p.refuse(o, in)
 		p.distrust(o)
@@ -361,7 +362,6 @@ func input(o *Observed, s Settings, p *Plan) desired.Input {
 		AtLeast:                        max(atLeast(o.Etcd, p.Hibernation), heldBefore(o.Etcd)),
 		LastKnown:                      known(o.Etcd) / knownStep * knownStep,
 		FullFirst:                      fullFirst(o.Etcd, p.Hibernation),
-		OthersLeave:                    o.othersRun(step.Members),
 		DisableServiceAccountAutomount: s.DisableAutomount,
 	}
 	in.Images, p.images = desired.ImagesFor(e, s.Images)

@@ -482,8 +482,19 @@ func TestNobodyBeginsBesideThoseWhoLeave(t *testing.T) {
 		t.Error("a single member may not begin")
 	}
 	o.join(1, false)
+	delete(o.Sidecars, 1)
+	o.elect()
 	if held(o) {
-		t.Error("nobody waits for the pod of one that has left, as on a node that is lost")
+		t.Error("the other has left, and the one that stays may not begin")
+	}
+	delete(o.Sidecars, 0)
+	o.Pods[1].DeletionTimestamp = ptr(ago(time.Second))
+	if !held(o) {
+		t.Error("the other ends, and may have begun a cluster since it was asked")
+	}
+	o.Pods[1].DeletionTimestamp = ptr(ago(time.Hour))
+	if held(o) {
+		t.Error("the pod of another that does not end, as on a node that is lost, is waited for")
 	}
 	if !held(running(t, 5, relaxed, wants(3))) {
 		t.Error("from 5 to 3, those that stay may begin beside the others")

@@ -157,8 +157,13 @@ func podOf(o *Observed, p *corev1.Pod, now time.Time) rollout.Pod {
 	if !pod.Ready {
 		pod.UnreadySince, pod.SidecarFails = unreadySince(p), sidecarFails(p)
 	}
-	pod.Stuck = pod.Terminating && now.Sub(p.DeletionTimestamp.Time) > stuckAfter
+	pod.Stuck = stuck(p, now)
 	return pod
+}
+
+// stuck: the pod has been terminating for longer than it was given.
+func stuck(p *corev1.Pod, now time.Time) bool {
+	return p.DeletionTimestamp != nil && now.Sub(p.DeletionTimestamp.Time) > stuckAfter
 }
 
 // claimGoing is the claim of a member if it is being deleted, so that it goes with the pod.

@@ -152,14 +152,17 @@ func (s size) step(now time.Time, safe safety) rollout.ScaleStep {
 	return rollout.Scale(s.facts(now, safe))
 }
 
-// othersRun: others than the first so many members may still be of the cluster: their pods are not let go before they have left.
-func (o *Observed) othersRun(members int32) bool {
+// othersRun: others than the first so many members may still be of the cluster: their pods are not let go before they have left, but
+// where nobody had data when the size was changed, and those that end may have begun one since. One that does not end, as on a node
+// that is lost, is not waited for.
+func (o *Observed) othersRun(members int32, now time.Time) bool {
 	most := o.replicas()
-	if o.StatefulSet == nil { // its pods may be there
-		for _, p := range o.Pods {
-			if n, ours := o.Etcd.PodOrdinal(p.Name); ours {
-				most = max(most, int32(n)+1) //nolint:gosec // ordinals of pods are small
-			}
+	for _, p := range o.Pods {
+		if stuck(p, now) {
+			continue
+		}
+		if n, ours := o.Etcd.PodOrdinal(p.Name); ours {
+			most = max(most, int32(n)+1) //nolint:gosec // ordinals of pods are small
 		}
 	}
 	if most <= members {
