@@ -41,7 +41,8 @@ on to the one that does, with its own credentials; 503 if there is none at the m
 	fmt.Fprintf(&b, `
 ## Configuration file
 
-`+"`etcdbrctl server --config-file`"+` reads YAML with the keys of the original, and some of our own. An unknown key stops the start. Durations are written as
+`+"`etcdbrctl server --config-file`"+` reads YAML with the keys of the original, and some of our own. An unknown key stops the start; where
+POD_NAMESPACE is set an operator wrote the file, which may be newer than the sidecar: there the key is logged as an error, and has no effect. Durations are written as
 20s, 5m or 1h30m, sizes as 1048576, 128Mi or 1Gi. These are the keys, with their defaults:
 
 `+"```yaml\n%s```\n", defaults)

@@ -112,7 +112,7 @@ func downgraded(file string, etcd etcdFlags) (*config.Config, member.Config, err
 		connection, err := etcd.config()
 		return nil, connection, err
 	}
-	c, err := config.Load(file)
+	c, err := config.Load(file, config.Parse)
 	if err == nil {
 		err = c.Validate()
 	}

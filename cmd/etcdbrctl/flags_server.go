@@ -109,11 +109,11 @@ func addStoreConfig(flags *pflag.FlagSet, s *config.Store, set, what string) {
 }
 
 // load is the configuration, from the file or the flags, checked.
-func (f *serverFlags) load(given *pflag.FlagSet, warn func(flag string)) (config.Config, error) {
+func (f *serverFlags) load(given *pflag.FlagSet, parse config.Parser, warn func(flag string)) (config.Config, error) {
 	c := f.config
 	if f.file != "" {
 		var err error
-		if c, err = config.Load(f.file); err != nil {
+		if c, err = config.Load(f.file, parse); err != nil {
 			return c, &usageError{err}
 		}
 		given.Visit(func(g *pflag.Flag) {

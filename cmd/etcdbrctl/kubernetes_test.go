@@ -140,7 +140,7 @@ func TestTheFlagsForKubernetesAreThoseOfTheOriginal(t *testing.T) {
 		if err := flags.Parse(append(c.args, "--allow-unauthenticated")); err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.load(flags, func(string) {})
+		got, err := f.load(flags, config.Parse, func(string) {})
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %v, want %q", phrase, err, c.err)

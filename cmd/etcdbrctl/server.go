@@ -36,11 +36,17 @@ etcd's configuration file, ETCD_CONF (default ` + defaultTemplate + `), which is
 Calls that change anything or reveal content need a bearer token or a client certificate.`,
 		Example: `  POD_NAME=etcd-main-0 etcdbrctl server --config-file=/var/etcd/config/backup-restore.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.load(cmd.Flags(), func(flag string) { a.log.Warn("flag is ignored: --config-file is given", "flag", flag) })
+			parse := config.Parse
+			if a.sys.getenv(namespaceVariable) != "" {
+				parse = config.Lenient(func(what string) {
+					a.log.Error("the configuration file was written by a newer operator; what is not known has no effect", "file", f.file, "error", what)
+				})
+			}
+			c, err := f.load(cmd.Flags(), parse, func(flag string) { a.log.Warn("flag is ignored: --config-file is given", "flag", flag) })
 			if err != nil {
 				return err
 			}
-			o := agent.Options{Config: c, ConfigFile: f.file, Member: a.sys.getenv(memberVariable), Guard: a.sys.getenv(namespaceVariable), Template: a.sys.getenv(templateVariable),
+			o := agent.Options{Config: c, ConfigFile: f.file, ParseConfig: parse, Member: a.sys.getenv(memberVariable), Guard: a.sys.getenv(namespaceVariable), Template: a.sys.getenv(templateVariable),
 				Writer: writer(), Log: a.log}
 			named := "environment variable " + templateVariable
 			if o.Template == "" {

@@ -31,6 +31,8 @@ type Options struct {
 	// ConfigFile is where Config was read from. Of it, ExistingCluster is read again when the file
 	// changes; empty: nothing is.
 	ConfigFile string
+	// ParseConfig reads it then; nil: as [config.Parse] does.
+	ParseConfig config.Parser
 	// Member is the name of this member, as etcd's configuration file at Template has it.
 	Member, Template string
 	// Guard is what the volume's guard file must hold; empty: it is not guarded.
@@ -111,7 +113,7 @@ func (s *sidecar) setUp() (tasks []task, err error) {
 	}
 	s.board = status.New(s.Member, time.Now, s.Log)
 	s.board.Update(func(m *agentapi.Member) { m.PeerTLSEnabled = t.SecurePeers(s.Member) })
-	s.followed = follow(s.ConfigFile, s.Config, s.Log)
+	s.followed = follow(s.ConfigFile, s.Config, s.ParseConfig, s.Log)
 	if err := s.connect(t); err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func TestNobodyIsToldToRestoreTheBackupsOfAnother(t *testing.T) {
 		"one who has no name":           {"", false, false},
 		"its name in another namespace": {"k8s/market/other/uid-2", false, true},
 	} {
-		s := &sidecar{followed: follow("", config.Defaults(), slog.New(slog.DiscardHandler))}
+		s := &sidecar{followed: follow("", config.Defaults(), nil, slog.New(slog.DiscardHandler))}
 		s.Config, s.Config.Store.Prefix = config.Defaults(), enginetest.Prefix
 		s.Config.Owner, s.Config.Snapshotter.TakeOver = c.owner, c.takeOver
 		s.Store.Open = func(context.Context) (store.Store, error) { return st, nil }

@@ -22,6 +22,7 @@ import (
 // any more when one is there, and whether others leave, so that one that was left begins.
 type followed struct {
 	path    string // empty: it does not change
+	parse   config.Parser
 	log     *slog.Logger
 	current atomic.Pointer[config.Config]
 
@@ -30,8 +31,11 @@ type followed struct {
 	news    bool // the cluster outside is another one, and nobody was told
 }
 
-func follow(path string, first config.Config, log *slog.Logger) *followed {
-	o := &followed{path: path, log: log}
+func follow(path string, first config.Config, parse config.Parser, log *slog.Logger) *followed {
+	o := &followed{path: path, parse: parse, log: log}
+	if parse == nil {
+		o.parse = config.Parse
+	}
 	o.current.Store(&first)
 	if path != "" {
 		o.content, _ = os.ReadFile(path) // it was read a moment ago; if not, that is a change
@@ -127,7 +131,7 @@ func (o *followed) look() {
 		return // Kubernetes replaces it by a rename: it is back in a moment
 	}
 	o.content = b
-	next, err := config.Parse(b)
+	next, err := o.parse(b)
 	if err == nil {
 		err = next.ExistingCluster.Check()
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"druid.internal/druid/internal/agent/config"
@@ -19,11 +20,11 @@ func TestTheClusterOutsideIsFollowedInTheFile(t *testing.T) {
 	}
 	const named = "existingCluster: {members: [{name: old-0, peerUrls: ['http://old:2380']}], endpoints: ['http://old:2379']}\n"
 	write(named)
-	c, err := config.Load(path)
+	c, err := config.Load(path, config.Parse)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := follow(path, c, slog.New(slog.DiscardHandler))
+	o := follow(path, c, nil, slog.New(slog.DiscardHandler))
 	for _, step := range []struct {
 		what, content string
 		changed, some bool
@@ -58,8 +59,35 @@ func TestTheClusterOutsideIsFollowedInTheFile(t *testing.T) {
 	}
 }
 
+// The operator is replaced before the pods are, and may write keys that their sidecars do not know.
+func TestAKeyOfANewerOperatorDoesNotKeepWhatIsFollowedBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sidecar.yaml")
+	var told []string
+	for name, c := range map[string]struct {
+		parse config.Parser
+		leave bool
+	}{
+		"a person's file":    {nil, false},
+		"an operator's file": {config.Lenient(func(what string) { told = append(told, what) }), true},
+	} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := follow(path, config.Defaults(), c.parse, slog.New(slog.DiscardHandler))
+		if err := os.WriteFile(path, []byte("restorationConfig: {othersLeave: true, brandNew: 1}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.othersLeave(); got != c.leave {
+			t.Errorf("%s: othersLeave is %t", name, got)
+		}
+	}
+	if len(told) != 1 || !strings.Contains(told[0], `unknown key "brandNew"`) {
+		t.Errorf("told of %q", told)
+	}
+}
+
 func TestMembersOutsideAreKnownByNameOrURL(t *testing.T) {
-	o := follow("", config.Config{ExistingCluster: config.ExistingCluster{Members: []config.ExistingMember{{Name: "old-0", PeerURLs: []string{"http://old:2380"}}}, Endpoints: []string{"http://old:2379"}}}, nil)
+	o := follow("", config.Config{ExistingCluster: config.ExistingCluster{Members: []config.ExistingMember{{Name: "old-0", PeerURLs: []string{"http://old:2380"}}}, Endpoints: []string{"http://old:2379"}}}, nil, nil)
 	for name, c := range map[string]struct {
 		peer member.Peer
 		want bool

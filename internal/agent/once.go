@@ -23,7 +23,7 @@ func Initialize(ctx context.Context, o Options, mode agentapi.ValidationMode) ([
 	}
 	s.metrics = metrics.New(nil, time.Now)
 	s.board = status.New(o.Member, time.Now, o.Log)
-	s.followed = follow("", o.Config, o.Log)
+	s.followed = follow("", o.Config, nil, o.Log)
 	if err := s.connect(s.templates.get()); err != nil {
 		return nil, &ConfigError{err}
 	}

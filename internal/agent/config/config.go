@@ -247,8 +247,11 @@ func Defaults() Config {
 	}
 }
 
-// Load reads a file over the defaults. The error names the file, the key and what may stand there.
-func Load(path string) (Config, error) {
+// Parser reads the content of a file over the defaults: [Parse], or what [Lenient] returns.
+type Parser func([]byte) (Config, error)
+
+// Load reads a file. The error names the file, the key and what may stand there.
+func Load(path string, parse Parser) (Config, error) {
 	if err := auth.Named("--config-file", path); err != nil {
 		return Config{}, err
 	}
@@ -256,17 +259,33 @@ func Load(path string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("--config-file: %w", err)
 	}
-	c, err := Parse(b)
+	c, err := parse(b)
 	if err != nil {
 		return Config{}, fmt.Errorf("configuration file %s: %w", path, err)
 	}
 	return c, nil
 }
 
-// Parse reads the content of a file over the defaults.
-func Parse(b []byte) (Config, error) {
+// Lenient goes without keys that are not known, of which unknown is told, instead of refusing the file. It is for files that no
+// person writes, but an operator that may be of a newer version: a member that does not start, because of a key that it does not
+// need, is worse than one that goes without.
+func Lenient(unknown func(what string)) Parser {
+	return func(b []byte) (Config, error) {
+		c, err := Parse(b)
+		if err == nil || !strings.HasPrefix(err.Error(), unknownKey) {
+			return c, err
+		}
+		unknown(err.Error())
+		return read(b, yaml.Unmarshal)
+	}
+}
+
+// Parse refuses keys that are not known, as a person who mistypes one means something by it.
+func Parse(b []byte) (Config, error) { return read(b, yaml.UnmarshalStrict) }
+
+func read(b []byte, unmarshal func([]byte, any, ...yaml.JSONOpt) error) (Config, error) {
 	c := Defaults()
-	if err := yaml.UnmarshalStrict(b, &c); err != nil {
+	if err := unmarshal(b, &c); err != nil {
 		return Config{}, errors.New(plain(err))
 	}
 	if c.DefragmentationSchedule != "" {
@@ -274,6 +293,9 @@ func Parse(b []byte) (Config, error) {
 	}
 	return c, nil
 }
+
+// unknownKey is what the error about a key that is not known begins with.
+const unknownKey = "unknown key "
 
 // plain takes the words of two libraries off an error.
 func plain(err error) string {
@@ -283,7 +305,7 @@ func plain(err error) string {
 	}
 	s = strings.Join(strings.Fields(s), " ")
 	if name, unknown := strings.CutPrefix(s, "unknown field "); unknown {
-		return fmt.Sprintf("unknown key %s; docs/reference/sidecar.md lists the keys", name)
+		return fmt.Sprintf(unknownKey+"%s; docs/reference/sidecar.md lists the keys", name)
 	}
 	return s
 }

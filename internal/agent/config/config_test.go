@@ -97,7 +97,7 @@ func TestAFileOfTheOriginalIsRead(t *testing.T) {
 
 func TestAMissingFileIsNamedWithItsOption(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.yaml")
-	_, err := config.Load(missing)
+	_, err := config.Load(missing, config.Parse)
 	if want := "--config-file names " + missing + ": no such file or directory; create or mount it, or correct the path"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %q", err, want)
 	}
@@ -117,6 +117,28 @@ func TestAFileThatCannotBeMeantIsRefused(t *testing.T) {
 		_, err := config.Parse([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want one line with %q", text, err, want)
+		}
+	}
+}
+
+func TestOfAnOperatorsFileWhatIsNotKnownIsLeftOut(t *testing.T) {
+	for text, want := range map[string]struct{ told, err string }{
+		"serverConfig: {port: 1}":                          {"", ""},
+		"serverConfig: {port: 1}\nnew: {}":                 {`unknown key "new"`, ""},
+		"serverConfig: {port: 1, new: [1], newer: 2}":      {`unknown key "new"`, ""},
+		"serverConfig: {port: many}":                       {"", "port"},
+		"serverConfig: {port: many, new: 1}":               {`unknown key "new"`, "port"},
+		"serverConfig: {port: 1}\nserverConfig: {port: 2}": {"", "already"},
+	} {
+		told := ""
+		c, err := config.Lenient(func(what string) { told += what })([]byte(text))
+		switch {
+		case want.told == "" && told != "" || !strings.Contains(told, want.told):
+			t.Errorf("%s: told %q, want %q", text, told, want.told)
+		case want.err != "" && (err == nil || !strings.Contains(err.Error(), want.err)):
+			t.Errorf("%s: %v, want %q", text, err, want.err)
+		case want.err == "" && (err != nil || c.Server.Port != 1):
+			t.Errorf("%s: port %d, %v", text, c.Server.Port, err)
 		}
 	}
 }
