@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/test/cluster"
 )
 
 // A volume has no room left. The status says so and what to do, the members that have room go on, and a larger
@@ -57,16 +58,7 @@ func readOnlyVolume(t *testing.T, s *site) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The kernel takes no writing away from who has a file open, so the pod's programs are killed before.
-	p.onVolume(t, victim, `
-for attempt in $(seq 200); do
-	for group in $(grep -l "$2" /proc/[0-9]*/cgroup); do
-		pid=${group%/cgroup}
-		test "$(cat "$pid/comm")" = pause || kill -9 "${pid#/proc/}"
-	done
-	mount -o remount,ro "$1" && exit
-done 2>&1 | tail -1
-grep " $1 " /proc/mounts | grep -q " ro,"`)
+	p.onVolume(t, victim, cluster.MakeReadOnly)
 	p.oneAtATime(t, 3, "the operator gives the member another volume", p.told("VolumeReplaced", victim))
 	p.oneAtATime(t, 3, "the Etcd is whole", func(ctx context.Context) error {
 		claim, err := claims.Get(ctx, "main-"+victim, metav1.GetOptions{})
@@ -88,26 +80,10 @@ grep " $1 " /proc/mounts | grep -q " ro,"`)
 	p.nothingIsLost(t, p.client)
 }
 
-// onVolume runs a script on the node of a member's pod. $1 is where the member's volume is mounted, $2 what
-// the names of the pod's control groups contain.
+// onVolume runs a script on the node of a member's pod.
 func (p *shop) onVolume(t *testing.T, member, script string) {
 	t.Helper()
-	pod, err := p.Client.CoreV1().Pods(p.namespace).Get(t.Context(), member, metav1.GetOptions{})
-	if err != nil {
+	if err := p.OnVolume(t.Context(), p.namespace, member, "main-"+member, script); err != nil {
 		t.Fatal(err)
-	}
-	claim, err := p.Client.CoreV1().PersistentVolumeClaims(p.namespace).Get(t.Context(), "main-"+member, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	node, err := p.Node(pod.Spec.NodeName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := "/var/lib/kubelet/pods/" + string(pod.UID) + "/volumes/kubernetes.io~local-volume/" + claim.Spec.VolumeName
-	group := strings.ReplaceAll(string(pod.UID), "-", "[-_]")
-	out, err := node.Run(t.Context(), "sh", "-c", script, "sh", dir, group)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
 	}
 }

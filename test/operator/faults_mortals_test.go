@@ -185,5 +185,34 @@ func TestOperatorsThatDieAfterEachStepTakeOneSnapshot(t *testing.T) {
 	if m.deaths < 5 {
 		t.Errorf("%d operators died: too few to show anything", m.deaths)
 	}
+	before := m.deaths
+	s.secret(t, "shop", "members")
+	if _, err := s.Client.CoreV1().Secrets("shop").Create(t.Context(), collectorsKeys(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const collection = "main-collection"
+	jobs := s.Client.BatchV1().CronJobs("shop")
+	s.change(t, "Etcd", "shop", "main", collected)
+	m.until(t, 5*time.Minute, s.worked("EtcdOperatorTask", "shop", collection, "InProgress", "no run has ended yet"))
+	first, err := jobs.Get(t.Context(), collection, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := jobs.Delete(t.Context(), collection, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.until(t, 5*time.Minute, func(ctx context.Context) error {
+		again, err := jobs.Get(ctx, collection, metav1.GetOptions{})
+		if err == nil && again.UID == first.UID {
+			err = errors.New("it is not gone yet")
+		}
+		return err
+	})
+	s.change(t, "Etcd", "shop", "main", uncollected)
+	m.until(t, 5*time.Minute, s.absent("EtcdOperatorTask", "shop", collection))
+	m.until(t, 5*time.Minute, s.absent("CronJob", "shop", collection))
+	if m.deaths-before < 5 {
+		t.Errorf("%d operators died while a collection began and ended: too few to show anything", m.deaths-before)
+	}
 	t.Logf("tasks carried out by operators of which %d died", m.deaths)
 }

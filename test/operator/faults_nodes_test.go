@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
 	"druid.internal/druid/test/cluster"
 	"druid.internal/druid/test/writers"
@@ -22,19 +21,11 @@ import (
 // stallAtMost is some elections, on a machine that other tests keep so busy that a member hears of its leader seconds late.
 const stallAtMost = 90 * time.Second
 
-// On real nodes a rollout, the way from three members to one and a deletion are made by operators that all die after
+// On real nodes a rollout, the replacement of a read-only volume, the way from three members to one and a deletion are made by operators that all die after
 // their first step: whatever clients were told is there, in the end on the volume alone, and no two pods are away at once.
 func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t *testing.T) {
 	together(t, heavy)
-	c := cluster.Run(t, cluster.Options{Pin: *pin, Nodes: 3, Sync: 5 * time.Second, Images: []string{memberTar(t)}, Progress: t.Output()})
-	define(t, c)
-	objects, err := dynamic.NewForConfig(c.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{c, objects, buildProgram(t)}
-	s.grant(t)
-	s.namespace(t, "shop")
+	s := onNodes(t)
 	m := s.mortal(t, automatic, "images: {all: "+memberImage+"}")
 	s.apply(t, etcdYAML("shop", "main", 3))
 	patient := func(what func(context.Context) error) {
@@ -101,6 +92,29 @@ func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t
 		t.Errorf("%d operators died: too few to show anything", m.deaths)
 	}
 	before := m.deaths
+	spoilt, err := s.claim(t.Context(), "shop", "main-main-2")
+	if err == nil {
+		err = s.OnVolume(t.Context(), "shop", "main-2", spoilt.Name, cluster.MakeReadOnly)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.until(t, 8*time.Minute, func(ctx context.Context) error {
+		oneAway(ctx, 3)
+		c, err := s.claim(ctx, "shop", spoilt.Name)
+		if err == nil && (c.UID == spoilt.UID || c.Status.Phase != corev1.ClaimBound) {
+			err = fmt.Errorf("the claim %s is %s, and read-only was %s", c.Name, c.UID, spoilt.UID)
+		}
+		if err != nil {
+			return err
+		}
+		return s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "3 of 3")(ctx)
+	})
+	t.Logf("a read-only volume replaced by operators of which %d died", m.deaths-before)
+	if m.deaths-before < 3 {
+		t.Errorf("%d operators died: too few to show anything", m.deaths-before)
+	}
+	before = m.deaths
 	left := append(objectsOf("main", 1), "PersistentVolumeClaim main-main-1", "PersistentVolumeClaim main-main-2")
 	slices.Sort(left)
 	s.change(t, "Etcd", "shop", "main", func(o map[string]any) { set(o, int64(1), "spec", "replicas") })

@@ -41,6 +41,7 @@ type road struct {
 	steps []string // that were begun
 	end   *fault
 	brief bool // the operator dies after each step
+	tells bool // but not after one that writes a status
 	dead  bool
 	judge func(step, body string) // before a step takes effect
 
@@ -187,6 +188,14 @@ func (r *road) shorten(brief bool) {
 	r.steps, r.brief, r.dead = nil, brief, false
 }
 
+// tell has operators survive that they write a status. Otherwise none does what has to be waited for: while it is under way the status
+// says so, and is written before what came of it can be.
+func (r *road) tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tells = true
+}
+
 // watch has every step judged before it takes effect.
 func (r *road) watch(judge func(step, body string)) {
 	r.mu.Lock()
@@ -231,7 +240,7 @@ func (r *road) enter(step, body string) (goes, answered bool) {
 	r.steps = append(r.steps, step)
 	goes, answered = true, true
 	switch {
-	case r.brief:
+	case r.brief && !(r.tells && fault{step: step}.ofStatus()):
 		r.dead, answered = true, false
 	case r.end != nil && r.end.step == step && r.end.nth == nth:
 		r.dead, goes, answered = true, r.end.after, false

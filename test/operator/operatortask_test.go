@@ -65,6 +65,21 @@ const (
 	including = `{type: ExcludeSnapshotsTask, config: {excludeSnapshots: {names: [Full-00000000-00009002-1565021494.zst], include: true}}, ownerEtcdReference: {name: main}}`
 )
 
+// collected has an Etcd name a collector, and uncollected none any more.
+func collected(o map[string]any) {
+	spec(map[string]any{"name": "members"}, "backup", "store", "secretRef")(o)
+	spec(map[string]any{"collectorSecretRef": map[string]any{"name": "collector"}}, "backup", "store", "roles")(o)
+}
+
+func uncollected(o map[string]any) {
+	unstructured.RemoveNestedField(o, "spec", "backup", "store", "roles")
+}
+
+// collectorsKeys are his credentials.
+func collectorsKeys() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "collector"}, StringData: map[string]string{"accessKeyID": "a", "secretAccessKey": "s", "region": "r"}}
+}
+
 // jobOf is the Job of a task that is done once; an error: there is none.
 func (s *site) jobOf(ctx context.Context, namespace, task string) (*batchv1.Job, error) {
 	all, err := s.Client.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=" + task})
@@ -208,16 +223,12 @@ func TestTasksAreCarriedOut(t *testing.T) {
 
 	t.Run("who is named to delete does it with credentials of his own until nobody is", func(t *testing.T) {
 		const task = "main-collection"
-		s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
-			spec(map[string]any{"name": "members"}, "backup", "store", "secretRef")(o)
-			spec(map[string]any{"collectorSecretRef": map[string]any{"name": "collector"}}, "backup", "store", "roles")(o)
-		})
+		s.change(t, "Etcd", "shop", "main", collected)
 		s.secret(t, "shop", "members")
 		p.await(t, s.worked("EtcdOperatorTask", "shop", task, "InProgress", "the Secret collector (spec.backup.store.roles.collectorSecretRef) is not there"))
 		s.secret(t, "shop", "collector")
 		p.await(t, s.worked("EtcdOperatorTask", "shop", task, "InProgress", "the Secret collector (spec.backup.store.roles.collectorSecretRef) has no accessKeyID, secretAccessKey, region"))
-		keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "collector"}, StringData: map[string]string{"accessKeyID": "a", "secretAccessKey": "s", "region": "r"}}
-		if _, err := s.Client.CoreV1().Secrets("shop").Update(t.Context(), keys, metav1.UpdateOptions{}); err != nil {
+		if _, err := s.Client.CoreV1().Secrets("shop").Update(t.Context(), collectorsKeys(), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		p.await(t, s.worked("EtcdOperatorTask", "shop", task, "InProgress", "/12 * * *; no run has ended yet"))
@@ -254,9 +265,7 @@ func TestTasksAreCarriedOut(t *testing.T) {
 		s.delete(t, "EtcdOperatorTask", "shop", task)
 		p.await(t, s.worked("EtcdOperatorTask", "shop", task, "InProgress", "no run has ended yet"))
 
-		s.change(t, "Etcd", "shop", "main", func(o map[string]any) {
-			unstructured.RemoveNestedField(o, "spec", "backup", "store", "roles")
-		})
+		s.change(t, "Etcd", "shop", "main", uncollected)
 		p.await(t, s.absent("EtcdOperatorTask", "shop", task))
 		p.await(t, s.absent("CronJob", "shop", task))
 	})
