@@ -46,7 +46,12 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 		Now: now, UID: e.UID, Generation: e.Generation,
 		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil, Kept: keptElsewhere(e, record), Mode: lockMode(e),
 		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
-		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Revision: known(e), Settle: settle,
+		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Slept: int(s.live.Members), Revision: known(e), Settle: settle,
+	}
+	for _, c := range o.Claims {
+		if c.DeletionTimestamp != nil {
+			f.Going++
+		}
 	}
 	if c := druidv1alpha1.FindCondition(e.Status.Conditions, druidv1alpha1.ConditionHibernated); c != nil && c.Reason == druidv1alpha1.ReasonClosingToClients {
 		f.ClosingSince = c.LastUpdateTime.Time
@@ -285,7 +290,9 @@ func (r *Reconciler) sleeps(ctx context.Context, o *Observed) error {
 	if err := r.live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: e.StatefulSetName()}, s); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("look at the StatefulSet before its volumes go: %w", err)
 	}
-	if e.UID != o.Etcd.UID || e.Generation != o.Etcd.Generation || e.NoMembers() == "" || s.UID != "" && (s.Spec.Replicas == nil || *s.Spec.Replicas != 0) {
+	// Those that are left of some that have gone go also where members are wanted again.
+	wanted := func(e *druidv1alpha1.Etcd) bool { return e.NoMembers() == "" }
+	if e.UID != o.Etcd.UID || e.Generation != o.Etcd.Generation || wanted(e) != wanted(o.Etcd) || s.UID != "" && (s.Spec.Replicas == nil || *s.Spec.Replicas != 0) {
 		return errors.New("no volume is deleted: the Etcd or its StatefulSet is not as it was when that was decided")
 	}
 	return nil

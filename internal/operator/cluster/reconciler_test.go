@@ -220,15 +220,47 @@ func TestVolumesStayIfTheClusterWokeSince(t *testing.T) {
 		"the annotation is gone":      {func(e *druidv1alpha1.Etcd, _ *appsv1.StatefulSet) { e.Spec.Replicas = 3 }, false},
 		"the same Etcd, made anew":    {func(e *druidv1alpha1.Etcd, _ *appsv1.StatefulSet) { e.UID = "another" }, false},
 		"the StatefulSet has pods":    {func(_ *druidv1alpha1.Etcd, s *appsv1.StatefulSet) { s.Spec.Replicas = ptr(int32(3)) }, false},
+		"members were wanted before":  {func(e *druidv1alpha1.Etcd, _ *appsv1.StatefulSet) { e.Spec.Replicas = 3 }, true},
 		"the StatefulSet has default": {func(_ *druidv1alpha1.Etcd, s *appsv1.StatefulSet) { s.Spec.Replicas = nil }, false},
 	} {
 		e := newEtcd(0)
 		s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: e.StatefulSetName(), Namespace: e.Namespace, UID: "set"}, Spec: appsv1.StatefulSetSpec{Replicas: ptr(int32(0))}}
 		o := &Observed{Observation: health.Observation{Etcd: e.DeepCopy()}}
-		c.change(e, s)
+		if c.change(e, s); phrase == "members were wanted before" {
+			o.Etcd = e.DeepCopy()
+		}
 		r, _ := newReconciler(t, e, s)
 		if err := r.sleeps(t.Context(), o); (err == nil) != c.goes {
 			t.Errorf("%s: %v, want volumes to go: %t", phrase, err, c.goes)
 		}
 	}
+}
+
+// Members are wanted again while some volumes have gone, and the operator that had begun with that died.
+func TestTheVolumesThatAreLeftGoBeforeTheClusterWakesUp(t *testing.T) {
+	o := running(t, 3, wants(0), volumesGo, recorded(2, func(h *druidv1alpha1.HibernationStatus) { h.VolumesGoSince = ptr(ago(time.Minute)) }), gone, wants(3))
+	e, claim := o.Etcd, o.Claims[2]
+	e.Finalizers = []string{druidv1alpha1.Finalizer}
+	claim.Namespace, claim.UID, claim.Labels = e.Namespace, "claim-2", e.MemberPodLabels()
+	objects := []client.Object{e, claim}
+	for key, object := range o.Live {
+		if key.Kind != kindLease && key != keyOf(claim) {
+			object.SetManagedFields(nil)
+			objects = append(objects, object)
+		}
+	}
+	r, api := newReconciler(t, append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "k8s"}})...)
+	var claims corev1.PersistentVolumeClaimList
+	for range 3 {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.List(t.Context(), &claims); err != nil {
+			t.Fatal(err)
+		}
+		if len(claims.Items) == 0 {
+			return
+		}
+	}
+	t.Errorf("after three looks volumes are left, and no member can start: %+v", claims.Items)
 }

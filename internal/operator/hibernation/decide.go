@@ -235,14 +235,17 @@ func (f Facts) sleep() Step {
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, fmt.Sprintf("the cluster has no members, and of the bucket is known: %s; volumes that have everything: %d", final.Doubt(), f.Claims)
 	case f.Claims == 0:
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, fmt.Sprintf("the cluster has neither members nor volumes; %s, up to revision %d, wakes it", final.Name, final.Revision)
+	case f.remnant(s.Record):
+		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, fmt.Sprintf("the cluster has no members; volumes that are left: %d of %d, no cluster any more, so that %s, up to revision %d, alone wakes it%s", f.Claims-f.Going, f.Slept, final.Name, final.Revision, keeps)
 	default:
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, fmt.Sprintf("the cluster has no members; the volumes and %s, up to revision %d, wake it%s", final.Name, final.Revision, keeps)
 	}
 	return s
 }
 
-// claimsGo says whether the volumes go, and if they were to, what keeps them. Once the first may have gone those
-// that are left are no cluster any more, and go as well.
+// claimsGo says whether the volumes go, and if they were to, what keeps them. When so many have gone that those which are left are no
+// cluster any more, they go as well, whatever is wanted now. Before that, and in any case as long as nobody knows that the final full is
+// there, they stay: it may be a long time since the first was to go.
 func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (goes bool, keeps string) {
 	const kept = "; the volumes stay although spec.hibernation.volumes is Delete, as "
 	switch {
@@ -250,11 +253,11 @@ func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1
 		return false, ""
 	case f.Revision > final.Revision:
 		return false, fmt.Sprintf(kept+"some member had revision %d", f.Revision)
-	case r.VolumesGoSince != nil:
+	case f.remnant(r) && (f.Unprotected || f.locked(final) || !f.Locks && f.fresh(final)):
 		return true, ""
-	case f.Keep:
+	case f.Keep && !f.remnant(r):
 		return false, ""
-	case f.Unprotected:
+	case f.Unprotected && !f.remnant(r):
 		return false, kept + "spec.hibernation.allowUnprotected is set"
 	case f.Locks && !f.locked(final):
 		return false, kept + "it is not known to be locked any more"
@@ -262,6 +265,11 @@ func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1
 		return false, fmt.Sprintf(kept+"nobody looked whether it is there since %s: wake the cluster and have it sleep again", at(final.VerifiedAt.Time))
 	}
 	return true, ""
+}
+
+// remnant: the volumes that are left, after some have gone, are no majority of the members that slept.
+func (f Facts) remnant(r *druidv1alpha1.HibernationStatus) bool {
+	return r.VolumesGoSince != nil && f.Claims-f.Going < f.Slept/2+1
 }
 
 // deleteClaims has the volumes go. That it began is written down before.
@@ -314,10 +322,15 @@ func (f Facts) wake() Step {
 		s.Message = fmt.Sprintf("the members start, and there is no store for a new full snapshot: %s in %s is kept locked until there is; set spec.backup.store, or spec.hibernation.allowUnprotected to let that lock end", final.Name, final.Store)
 	}
 	if final := r.FinalSnapshot; final != nil && f.Replicas == 0 {
-		if goes, _ := f.claimsGo(r, final); goes && r.VolumesGoSince != nil && r.AwakeSince == nil {
+		switch goes, keeps := f.claimsGo(r, final); {
+		case r.VolumesGoSince == nil || r.AwakeSince != nil:
+		case goes:
 			s = f.deleteClaims(s, final)
 			s.Hold = "the volume claims that are left to go, as some are gone already: " + s.Message
 			return s
+		case keeps != "" && f.remnant(r) && f.Claims > 0:
+			return s.hold(druidv1alpha1.ReasonDeletingVolumes, fmt.Sprintf("somebody to decide: volumes that are left: %d of %d, no cluster any more%s; "+
+				"to let them go and begin with what is in the bucket, set spec.hibernation.allowUnprotected; to save what they have, do that before", f.Claims-f.Going, f.Slept, keeps))
 		}
 		if (f.Claims == 0 || r.VolumesGoSince != nil) && !f.reaches(final) && !f.Unprotected {
 			return s.hold(druidv1alpha1.ReasonStoreChanged, "the store: without volumes the members would begin with what is in another place, or with nothing; "+f.elsewhere(final)+"; or set spec.hibernation.allowUnprotected to begin so")

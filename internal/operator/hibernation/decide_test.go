@@ -39,7 +39,7 @@ func closed(name string, revision int64) Member {
 // falling is a cluster of three that is to stop, on a store that locks. Its members refuse clients.
 func falling(change ...func(*Facts)) Facts {
 	f := Facts{
-		Now: now, UID: "u", Generation: 5, Replicas: 3, Pods: 3, Store: "aws backups/main", Locks: true, Keep: true, Claims: 3, Revision: 9, Settle: 10 * time.Second,
+		Now: now, UID: "u", Generation: 5, Replicas: 3, Pods: 3, Store: "aws backups/main", Locks: true, Keep: true, Claims: 3, Slept: 3, Revision: 9, Settle: 10 * time.Second,
 		Members: []Member{closed("main-0", 9), closed("main-1", 9), closed("main-2", 9)},
 	}
 	for _, c := range change {
@@ -311,32 +311,42 @@ func TestVolumesGoOnlyWhenAProvenSnapshotHasEverything(t *testing.T) {
 		reason  string
 		deletes bool
 	}{
-		"they stay by default":                     {falling(stopped, recorded()), "Hibernated", false},
-		"they go":                                  {falling(stopped, deletes, recorded()), "DeletingVolumes", true},
-		"they go, wanted later":                    {falling(stopped, deletes, recorded(), generation(6)), "DeletingVolumes", true},
-		"they are gone":                            {falling(stopped, deletes, recorded(), func(f *Facts) { f.Claims = 0 }), "Hibernated", false},
-		"it is damaged":                            {falling(stopped, deletes, with(damaged)), "HibernatedUnproven", false},
-		"something newer is there":                 {falling(stopped, deletes, with(outdone)), "HibernatedUnproven", false},
-		"too few told the hash of their data":      {falling(stopped, deletes, with(func(s *druidv1alpha1.FinalSnapshot) { s.Suspect = "no majority" })), "HibernatedUnproven", false},
-		"an unproven sleep is allowed":             {falling(stopped, deletes, recorded(), unprotected), "Hibernated", false},
-		"it is damaged, and they are gone":         {falling(stopped, deletes, with(damaged), no(0)), "HibernatedUnproven", false},
-		"its lock has ended":                       {falling(stopped, deletes, with(until(-time.Hour))), "Hibernated", false},
-		"its lock ends by some clocks":             {falling(stopped, deletes, with(until(Clocks))), "Hibernated", false},
-		"its lock is not known":                    {falling(stopped, deletes, with(noLock)), "Hibernated", false},
-		"unlocked, proven just now":                {falling(stopped, deletes, unlocked, with(noLock)), "DeletingVolumes", true},
-		"unlocked, proven long ago":                {falling(stopped, deletes, unlocked, with(noLock, proven(-ProofLasts-time.Second))), "Hibernated", false},
-		"locked, proven long ago":                  {falling(stopped, deletes, with(proven(-24*time.Hour))), "DeletingVolumes", true},
-		"it is in another store":                   {falling(stopped, deletes, recorded(elsewhere)), "StoreChanged", false},
-		"some have gone, and now they are to stay": {falling(stopped, recorded(going), no(1)), "DeletingVolumes", true},
-		"some have gone, and members are wanted":   {falling(stopped, recorded(going), no(1), wanted), "DeletingVolumes", true},
-		"pods end first":                           {falling(stopped, deletes, recorded(), func(f *Facts) { f.Pods = 1 }), "ScalingToZero", false},
-		"nothing is recorded":                      {falling(stopped, deletes), "HibernatedUnproven", false},
-		"the record is of another Etcd":            {falling(stopped, deletes, recorded(func(r *druidv1alpha1.HibernationStatus) { r.EtcdUID = "other" })), "HibernatedUnproven", false},
-		"it was to wake up since":                  {falling(stopped, deletes, recorded(awake)), "HibernatedUnproven", false},
-		"a member had more":                        {falling(stopped, deletes, recorded(), func(f *Facts) { f.Revision = 10 }), "Hibernated", false},
-		"there is no store any more":               {falling(stopped, deletes, recorded(), func(f *Facts) { f.Store = "" }), "Hibernated", false},
-		"members are wanted":                       {falling(stopped, deletes, recorded(), wanted), "WakingUp", false},
-		"never began":                              {falling(stopped, deletes, func(f *Facts) { f.Untouched = true }), "Hibernated", false},
+		"they stay by default":                               {falling(stopped, recorded()), "Hibernated", false},
+		"they go":                                            {falling(stopped, deletes, recorded()), "DeletingVolumes", true},
+		"they go, wanted later":                              {falling(stopped, deletes, recorded(), generation(6)), "DeletingVolumes", true},
+		"they are gone":                                      {falling(stopped, deletes, recorded(), func(f *Facts) { f.Claims = 0 }), "Hibernated", false},
+		"it is damaged":                                      {falling(stopped, deletes, with(damaged)), "HibernatedUnproven", false},
+		"something newer is there":                           {falling(stopped, deletes, with(outdone)), "HibernatedUnproven", false},
+		"too few told the hash of their data":                {falling(stopped, deletes, with(func(s *druidv1alpha1.FinalSnapshot) { s.Suspect = "no majority" })), "HibernatedUnproven", false},
+		"an unproven sleep is allowed":                       {falling(stopped, deletes, recorded(), unprotected), "Hibernated", false},
+		"it is damaged, and they are gone":                   {falling(stopped, deletes, with(damaged), no(0)), "HibernatedUnproven", false},
+		"its lock has ended":                                 {falling(stopped, deletes, with(until(-time.Hour))), "Hibernated", false},
+		"its lock ends by some clocks":                       {falling(stopped, deletes, with(until(Clocks))), "Hibernated", false},
+		"its lock is not known":                              {falling(stopped, deletes, with(noLock)), "Hibernated", false},
+		"unlocked, proven just now":                          {falling(stopped, deletes, unlocked, with(noLock)), "DeletingVolumes", true},
+		"unlocked, proven long ago":                          {falling(stopped, deletes, unlocked, with(noLock, proven(-ProofLasts-time.Second))), "Hibernated", false},
+		"locked, proven long ago":                            {falling(stopped, deletes, with(proven(-24*time.Hour))), "DeletingVolumes", true},
+		"it is in another store":                             {falling(stopped, deletes, recorded(elsewhere)), "StoreChanged", false},
+		"some have gone, and now they are to stay":           {falling(stopped, recorded(going), no(1)), "DeletingVolumes", true},
+		"some have gone, and members are wanted":             {falling(stopped, recorded(going), no(1), wanted), "DeletingVolumes", true},
+		"they were to go, and now they are to stay":          {falling(stopped, recorded(going)), "Hibernated", false},
+		"one has gone, and now they are to stay":             {falling(stopped, recorded(going), no(2)), "Hibernated", false},
+		"two are going, and now they are to stay":            {falling(stopped, recorded(going), func(f *Facts) { f.Going = 2 }), "DeletingVolumes", true},
+		"they were to go, and the lock has ended":            {falling(stopped, deletes, recorded(going), expired), "Hibernated", false},
+		"the same, and members are wanted":                   {falling(stopped, deletes, recorded(going), expired, wanted), "WakingUp", false},
+		"they were to go, unlocked, proven long ago":         {falling(stopped, deletes, unlocked, recorded(going), longAgo), "Hibernated", false},
+		"some have gone, unlocked, proven long ago":          {falling(stopped, deletes, unlocked, recorded(going), longAgo, no(1)), "HibernatedUnproven", false},
+		"some have gone, and the lock has ended":             {falling(stopped, deletes, recorded(going), expired, no(1)), "HibernatedUnproven", false},
+		"the same, and that is accepted":                     {falling(stopped, deletes, recorded(going), expired, no(1), unprotected), "DeletingVolumes", true},
+		"the same, members are wanted, and that is accepted": {falling(stopped, deletes, recorded(going), expired, no(1), unprotected, wanted), "DeletingVolumes", true},
+		"pods end first":                                     {falling(stopped, deletes, recorded(), func(f *Facts) { f.Pods = 1 }), "ScalingToZero", false},
+		"nothing is recorded":                                {falling(stopped, deletes), "HibernatedUnproven", false},
+		"the record is of another Etcd":                      {falling(stopped, deletes, recorded(func(r *druidv1alpha1.HibernationStatus) { r.EtcdUID = "other" })), "HibernatedUnproven", false},
+		"it was to wake up since":                            {falling(stopped, deletes, recorded(awake)), "HibernatedUnproven", false},
+		"a member had more":                                  {falling(stopped, deletes, recorded(), func(f *Facts) { f.Revision = 10 }), "Hibernated", false},
+		"there is no store any more":                         {falling(stopped, deletes, recorded(), func(f *Facts) { f.Store = "" }), "Hibernated", false},
+		"members are wanted":                                 {falling(stopped, deletes, recorded(), wanted), "WakingUp", false},
+		"never began":                                        {falling(stopped, deletes, func(f *Facts) { f.Untouched = true }), "Hibernated", false},
 	} {
 		s := Decide(c.seen)
 		if s.Reason != c.reason || s.DeleteClaims != c.deletes {
@@ -346,6 +356,21 @@ func TestVolumesGoOnlyWhenAProvenSnapshotHasEverything(t *testing.T) {
 			t.Errorf("%s: volumes go, the record is %+v, and members are held by %q", phrase, s.Record, s.Hold)
 		}
 	}
+}
+
+// Restored from the bucket they would lack what is on the volume, and with it alone there is no cluster.
+func TestWithTooFewVolumesAndNoProofSomebodyDecides(t *testing.T) {
+	s := Decide(falling(stopped, deletes, recorded(going), expired, no(1), wanted))
+	if s.DeleteClaims || s.Reason != druidv1alpha1.ReasonDeletingVolumes || !strings.Contains(s.Hold, "volumes that are left: 1 of 3") || !strings.Contains(s.Hold, "as it is not known to be locked any more") {
+		t.Errorf("%+v, want members to be held and nothing to go", s)
+	}
+}
+
+func expired(f *Facts) { f.Record.FinalSnapshot.ProtectedUntil = in(-time.Hour) }
+
+// longAgo: nothing locks it, and it was looked at ten days ago.
+func longAgo(f *Facts) {
+	f.Record.FinalSnapshot.ProtectedUntil, f.Record.FinalSnapshot.VerifiedAt = nil, *in(-240 * time.Hour)
 }
 
 func kept(f *Facts)     { f.Kept = true }

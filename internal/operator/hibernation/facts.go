@@ -86,6 +86,8 @@ type Facts struct {
 
 	Keep   bool // the volumes stay
 	Claims int  // there are
+	Going  int  // of them are being deleted
+	Slept  int  // members have fallen asleep; 0: not known
 	// Revision is the highest at which any member was ever seen.
 	Revision int64
 }
