@@ -95,7 +95,7 @@ func finalOf(t timeline.Timeline) Waited {
 				latest = append(latest, s)
 			}
 		}
-		var newest snapshot.Revision // of a full: after a stop that is over one is taken first of all
+		var newest snapshot.Revision // of a full: after a stop that is over, or was given up, one is taken before long
 		for _, s := range latest {
 			newest = max(newest, s.Last)
 		}

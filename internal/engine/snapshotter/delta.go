@@ -95,7 +95,11 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 	n.deltaBytes += contentBytes(n.lastDelta)
 	n.revisions += name.Last - name.Start + 1
 	deltas, revisions := n.deltas, n.revisions
+	resumed := n.lastFull != nil && n.lastFull.Key.Name.Final && n.lastFull.Key.Name.Last < name.Last
 	n.mu.Unlock()
+	if resumed {
+		n.wantFull("clients write after the final one: who waits for the end of a later stop must not take that for it")
+	}
 	now := n.cfg.Now()
 	n.cfg.Metrics.taken(name, name.Last, began, now)
 	n.cfg.Metrics.deltas.Set(float64(deltas))

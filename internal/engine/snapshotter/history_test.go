@@ -453,6 +453,25 @@ func TestNoScheduledFullFollowsTheFinalOneBeforeAPlannedStop(t *testing.T) {
 	r.rests(asked, final, &near)
 }
 
+// A stop was given up, and clients write on. Who copies the backups at the end of the next one would take the former final full for its.
+func TestAFullFollowsTheFinalOneWhenClientsWriteOn(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(3)
+	var near atomic.Bool
+	near.Store(true)
+	cfg, asked, _ := stopping(t, e, s, &near)
+	cfg.Schedule = nil
+	r := start(t, cfg)
+	final := r.full(true)
+	if newest := r.Standing().LastFull; newest.Key != final.Key {
+		t.Errorf("the newest full is %s, and the final one %s", newest.Key.Name, final.Key.Name)
+	}
+	e.put(1)
+	r.delta()
+	r.rests(asked, final, &near)
+}
+
 // The same of the full with which another one would begin, as when the leadership moves in between.
 func TestNobodyBeginsWithAFullAfterTheFinalOneBeforeAPlannedStop(t *testing.T) {
 	t.Parallel()
