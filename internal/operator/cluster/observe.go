@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +55,10 @@ type Observed struct {
 	// CertificateFault is why members could not reach each other with the certificates for peers, looked for
 	// only before they do.
 	CertificateFault string
+
+	// ClaimName is what the volume claims of the members are called before the name of the pod, if there is no StatefulSet that says so
+	// and it is not what the specification has: one of the original, or of a former specification, had another name. Empty: it is.
+	ClaimName string
 
 	// Early: what the operator did a moment ago is not known yet, so it is looked again in so long. The rest was not looked at.
 	Early time.Duration
@@ -173,6 +179,9 @@ func (o *Observed) readParts(s stores) error {
 			o.Pods = append(o.Pods, p)
 		}
 	}
+	if o.StatefulSet == nil {
+		o.ClaimName = o.claimName(claims)
+	}
 	for _, c := range claims {
 		if _, ours := o.claimOrdinal(c.Name); ours {
 			o.Claims = append(o.Claims, c)
@@ -276,6 +285,11 @@ func (o *Observed) claimTemplate() *corev1.PersistentVolumeClaim {
 // would make another one; nil: it would not.
 func (o *Observed) keptTemplate(e *druidv1alpha1.Etcd) *corev1.PersistentVolumeClaim {
 	t := o.claimTemplate()
+	if t == nil && o.ClaimName != "" {
+		t := desired.ClaimTemplate(e)
+		t.Name = o.ClaimName
+		return &t
+	}
 	if t == nil {
 		return nil
 	}
@@ -297,9 +311,50 @@ func (o *Observed) keptTemplate(e *druidv1alpha1.Etcd) *corev1.PersistentVolumeC
 	return t
 }
 
+// claimName finds [Observed.ClaimName]: by what the pods have mounted, and without pods by the claims that the StatefulSet of an Etcd which was
+// looked at before has left. Those of a former Etcd of this name are not taken for it: whoever makes one with another name wants others.
+func (o *Observed) claimName(claims []*corev1.PersistentVolumeClaim) string {
+	e := o.Etcd
+	other := func(claim, pod string) string {
+		if name, ours := strings.CutSuffix(claim, "-"+pod); ours && name != e.VolumeClaimTemplateName() {
+			return name
+		}
+		return ""
+	}
+	for _, p := range o.Pods {
+		for _, v := range p.Spec.Volumes {
+			if v.PersistentVolumeClaim == nil {
+				continue
+			}
+			if name := other(v.PersistentVolumeClaim.ClaimName, p.Name); name != "" {
+				return name
+			}
+		}
+	}
+	if len(o.Pods) > 0 || e.Status.ObservedGeneration == nil {
+		return ""
+	}
+	found := ""
+	for _, c := range claims {
+		if c.Labels[druidv1alpha1.LabelManagedBy] != druidv1alpha1.ManagedBy {
+			continue
+		}
+		at := strings.LastIndex(c.Name, "-")
+		n, err := strconv.Atoi(c.Name[at+1:])
+		switch {
+		case at < 0 || err != nil || n < 0:
+		case c.Name == e.VolumeClaimName(n):
+			return "" // as the specification has it
+		default:
+			found = cmp.Or(found, other(c.Name, e.PodName(n)))
+		}
+	}
+	return found
+}
+
 // claimOrdinal is whose volume claim it is by its name.
 func (o *Observed) claimOrdinal(claim string) (int, bool) {
-	template := o.Etcd.VolumeClaimTemplateName()
+	template := cmp.Or(o.ClaimName, o.Etcd.VolumeClaimTemplateName())
 	if t := o.claimTemplate(); t != nil {
 		template = t.Name
 	}

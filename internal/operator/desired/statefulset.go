@@ -81,6 +81,11 @@ func claimTemplate(in Input) corev1.PersistentVolumeClaim {
 			Spec:       *t.Spec.DeepCopy(),
 		}
 	}
+	return ClaimTemplate(e)
+}
+
+// ClaimTemplate is that of a new StatefulSet.
+func ClaimTemplate(e *druidv1alpha1.Etcd) corev1.PersistentVolumeClaim {
 	var class *string
 	if value(e.Spec.StorageClass, "") != "" {
 		class = e.Spec.StorageClass
