@@ -112,24 +112,42 @@ func (q Request) run(ctx context.Context) (Report, error) {
 	if err := q.leavesSomething(before.Timeline, imagine(before.Listing, subjects, !q.Include)); err != nil {
 		return r, err
 	}
-	for _, s := range subjects {
-		c, err := q.change(ctx, s)
-		if err != nil {
-			return r, err
+	var after *catalog.Catalog
+	for todo := subjects; len(todo) > 0; {
+		for _, s := range todo {
+			c, err := q.change(ctx, s)
+			if err != nil {
+				return r, err
+			}
+			r.Changes = append(r.Changes, c)
 		}
-		r.Changes = append(r.Changes, c)
+		if after, err = q.read(ctx); err != nil {
+			return r, fmt.Errorf("all were changed, but reading the bucket again failed: %w", err)
+		}
+		todo = since(after, q.Names, subjects)
+		subjects = append(subjects, todo...)
 	}
 	r.ReasonLost = q.reasonLost(r.Changes)
-	after, err := q.read(ctx)
-	if err != nil {
-		return r, fmt.Errorf("all were changed, but reading the bucket again failed: %w", err)
-	}
 	r.After, r.Newest = reaches(after.Timeline), newestDiffers(before.Timeline, after.Timeline)
 	return r, errors.Join(q.leftSomething(after, subjects), q.known(after, subjects), q.confirm(after, subjects))
 }
 
 func (q Request) read(ctx context.Context) (*catalog.Catalog, error) {
 	return catalog.Read(ctx, q.Store, q.Prefix, catalog.Options{Tags: catalog.TagsOfAll})
+}
+
+// since are keys that were not there before: an extension may copy what is excluded at the same time.
+func since(c *catalog.Catalog, names []snapshot.Name, before []subject) (more []subject) {
+	found, err := find(c, names)
+	if err != nil {
+		return nil // what was named is gone meanwhile
+	}
+	for _, s := range found {
+		if !slices.ContainsFunc(before, func(b subject) bool { return b.key == s.key }) {
+			more = append(more, s)
+		}
+	}
+	return more
 }
 
 // find looks the names up. A name can stand in several places, and all of them are meant. So are copies that extensions

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/engine/excluder"
 	"druid.internal/druid/internal/engine/fetch"
 	"druid.internal/druid/internal/engine/upload"
 	"druid.internal/druid/internal/store"
@@ -97,8 +100,28 @@ func (x *run) copyAs(ctx context.Context, s timeline.Snapshot, key snapshot.Key,
 	if m.lock, err = x.lockOf(ctx, got.Version); err != nil {
 		return m, err
 	}
-	m.manifestLock, err = x.lockOf(ctx, *described)
-	return m, err
+	if m.manifestLock, err = x.lockOf(ctx, *described); err != nil {
+		return m, err
+	}
+	return m, x.excludedSince(ctx, s, key.Name)
+}
+
+// excludedSince has a copy be excluded whose source was while it was copied: whoever did that looked for copies, but perhaps before this
+// one was there. Afterwards each of the two sees what the other wrote, or both do.
+func (x *run) excludedSince(ctx context.Context, s timeline.Snapshot, made snapshot.Name) error {
+	now, err := catalog.Read(ctx, x.q.Store, x.q.Prefix, catalog.Options{Tags: catalog.TagsOfFulls})
+	if err != nil {
+		return fmt.Errorf("see whether %s was excluded while it was copied to %s: %w", s.Ref, made, err)
+	}
+	l, _ := now.Timeline.Lineage(s.Lineage)
+	if !slices.ContainsFunc(l.Find(s.Name()), func(now timeline.Snapshot) bool { return now.Excluded && now.Key == s.Key }) {
+		return nil
+	}
+	_, err = excluder.Run(ctx, excluder.Request{Store: x.q.Store, Prefix: x.q.Prefix, Names: []snapshot.Name{made}, LeaveNothing: true, Reason: "a copy of " + s.Name().String() + ", which was excluded while it was copied"})
+	if err != nil {
+		return fmt.Errorf("%s was excluded while it was copied to %s, which restores would use in its place: exclude that, too (etcdbrctl exclude): %w", s.Name(), made, err)
+	}
+	return fmt.Errorf("%s was excluded while it was copied: the copy %s is excluded, too; run again to keep what is left", s.Name(), made)
 }
 
 // manifest is that of the copy, but for its name.
