@@ -64,6 +64,13 @@ func (r *Reconciler) delete(ctx context.Context, t *druidv1alpha1.EtcdCopyBackup
 		}
 	}
 	if job != nil || len(o.Pods) > 0 {
+		if o.Stuck != "" {
+			s := *t.Status.DeepCopy()
+			s.LastError = new("the task is deleted when all its pods have ended: " + o.Stuck)
+			if err := r.write(ctx, t, s); err != nil {
+				return reconcile.Result{}, err
+			}
+		}
 		return reconcile.Result{RequeueAfter: deletionPoll}, nil
 	}
 	before := t.DeepCopy()

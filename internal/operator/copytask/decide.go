@@ -73,7 +73,7 @@ func Decide(o *Observed, s Settings) (Plan, error) {
 		p.Acted = current
 		return p, nil
 	case job != nil && job.DeletionTimestamp != nil:
-		return Plan{State: Replacing, Reason: druidv1alpha1.ReasonJobReplaced, Message: fmt.Sprintf("the Job %s is being deleted; it is made anew when it is gone", job.Name), Acted: true}, nil
+		return Plan{State: Replacing, Reason: druidv1alpha1.ReasonJobReplaced, Message: fmt.Sprintf("the Job %s is being deleted; it is made anew when it is gone%s", job.Name, left(o)), Acted: true}, nil
 	case job != nil && !current:
 		return Plan{State: Replacing, Reason: druidv1alpha1.ReasonJobReplaced, Remove: job, Acted: true,
 			Message: fmt.Sprintf("the Job %s copies what a former specification says, and is deleted first", job.Name)}, nil
@@ -198,3 +198,11 @@ func finished(job *batchv1.Job, how batchv1.JobConditionType) *batchv1.JobCondit
 }
 
 func checksum(job *batchv1.Job) string { return job.Annotations[druidv1alpha1.AnnotationJobChecksum] }
+
+// left says which pods of a Job that is being deleted do not end.
+func left(o *Observed) string {
+	if o.Stuck == "" {
+		return ""
+	}
+	return ", as soon as its pods have ended: " + o.Stuck
+}

@@ -46,6 +46,7 @@ func TestDecide(t *testing.T) {
 		"ended badly earlier":                 {[]func(*Observed){gone, condition(druidv1alpha1.ConditionFailed, druidv1alpha1.ConditionTrue)}, Over, "", "", "", false},
 		"not ended, as the original says":     {[]func(*Observed){gone, condition(druidv1alpha1.ConditionFailed, druidv1alpha1.ConditionFalse)}, Copying, "Copying", "", "make", false},
 		"changed after it ended":              {[]func(*Observed){condition(druidv1alpha1.ConditionSucceeded, druidv1alpha1.ConditionTrue), changed(func(t *druidv1alpha1.EtcdCopyBackupsTask) { t.Status.ObservedGeneration = ptr(int64(1)) })}, Over, "", "has no effect: make another task", "", true},
+		"the same, on a node that is lost":    {[]func(*Observed){deleting, func(o *Observed) { o.Stuck = "move-worker-x does not; if its node is lost" }}, Replacing, "JobReplaced", "as soon as its pods have ended: move-worker-x does not; if its node is lost", "", false},
 		"somebody deletes the Job":            {[]func(*Observed){deleting}, Replacing, "JobReplaced", "being deleted", "", false},
 		"another specification":               {[]func(*Observed){other}, Replacing, "JobReplaced", "former specification", "remove", false},
 		"a specification that cannot be":      {[]func(*Observed){onto}, Replacing, "JobReplaced", "former specification", "remove", false},

@@ -3,6 +3,9 @@ package copytask
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +23,8 @@ type Observed struct {
 	// Job has the name of the task's, whosever it is; nil: there is none, or it has lost our labels.
 	Job  *batchv1.Job
 	Pods []corev1.Pod // of the Job
+	// Stuck says which of them do not end although they are deleted, and what to do; empty: none.
+	Stuck string
 	// MissingSecrets are those that the specification names and that are not there. They are looked for
 	// only until a pod has started.
 	MissingSecrets []druidv1alpha1.SecretUse
@@ -40,8 +45,26 @@ func (r *Reconciler) observe(ctx context.Context, t *druidv1alpha1.EtcdCopyBacku
 	if err := r.cache.List(ctx, &pods, client.InNamespace(t.Namespace), labels); err != nil {
 		return nil, fmt.Errorf("list the pods of the Job %s: %w", t.JobName(), err)
 	}
-	o.Pods = pods.Items
+	o.Pods, o.Stuck = pods.Items, stuck(pods.Items, r.now)
 	return o, nil
+}
+
+// stuckAfter is for how long a pod may be terminating beyond the time that it was given.
+const stuckAfter = 30 * time.Second
+
+// stuck says which pods have been terminating for longer.
+func stuck(pods []corev1.Pod, now func() time.Time) string {
+	var names []string
+	for i := range pods {
+		if at := pods[i].DeletionTimestamp; at != nil && now().Sub(at.Time) > stuckAfter {
+			names = append(names, pods[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ") + " does not; if its node is lost for good, remove the node, or delete the pod by force"
 }
 
 // look observes, and asks the API server for what no cache holds.
