@@ -54,9 +54,11 @@ var all = []journey{
 	{name: "recovery", do: recovery},
 	{name: "examples", do: examples},
 	{name: "moving-in", do: moveIn},
+	{name: "move-given-up", do: giveTheMoveUp},
 	{name: "taking-over", machines: true, do: takeOver},
 	{name: "node-loss", machines: true, demonstrated: true, alone: true, do: nodeLoss},
 	{name: "upgrade", alone: true, do: upgrade},
+	{name: "without-operator", alone: true, do: withoutOperator},
 	{name: "uninstall", alone: true, do: uninstall}, // the last: what an operator watched is known when it ended
 }
 
