@@ -25,6 +25,7 @@ func fullVolume(t *testing.T, s *site) {
 	p.onVolume(t, victim, `dir=$1; free=$(df --output=avail -B1M "$dir" | tail -1); fallocate -l $((free - 32))M "$dir/somebody-elses"`)
 	p.tells(t, time.Now(), druidv1alpha1.ConditionDataVolumesReady, druidv1alpha1.ReasonVolumeFull, victim+", claim main-"+victim)
 	p.tells(t, time.Now(), druidv1alpha1.ConditionDataVolumesReady, druidv1alpha1.ReasonVolumeFull, "raise spec.storageCapacity")
+	s.await(t, "an event tells of it", p.told("VolumesNotReady", victim))
 	p.more(t)
 	p.patch(t, `{storageCapacity: 1Gi}`)
 	p.oneAtATime(t, 3, "all volumes have the new size", func(ctx context.Context) error {

@@ -508,6 +508,7 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 		})
 		s.apply(t, etcdYAML("poor", "main", 1))
 		p.await(t, s.fails("poor", "main", "ERR_SYNC_PEER_SERVICE", "exceeded quota"))
+		p.await(t, s.event("poor", "main", "ApplyFailed", "exceeded quota"))
 		if _, err := s.get(t.Context(), "StatefulSet", "poor", "main"); !apierrors.IsNotFound(err) {
 			t.Errorf("the StatefulSet was made without its Service: %v", err)
 		}
@@ -574,6 +575,7 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 		}
 		await(t, s.absent("StatefulSet", "shop", "main-0"))
 		s.delete(t, "Etcd", "shop", "main-0")
+		p.await(t, s.event("shop", "main-0", "Deleting", "its volumes and backups stay"))
 		p.await(t, s.absent("Etcd", "shop", "main-0"))
 		s.apply(t, etcdYAML("shop", "main-0", 1)) // the former token may still be there
 		p.await(t, s.operation("shop", "main-0", "Create Succeeded"))
