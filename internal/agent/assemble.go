@@ -128,8 +128,7 @@ func short(b initialize.Backup, least snapshot.Revision) initialize.Backup {
 		lack, b.Relation = fmt.Sprintf("they held revision %d at least (restorationConfig.atLeastRevision), and nothing is there: is it the account, the endpoint and the place where they were made?", least), initialize.RelationUnknown
 	}
 	b.State, b.Latest = initialize.BackupExists, 0
-	b.Broken = lack + "; to accept that, leave it out of the configuration (of an Etcd: if status.lastBackup names another store than spec.backup.store, go back to that; if the Secret of the store was changed, change it back; " +
-		"to accept it, annotate the Etcd with druid.gardener.cloud/take-over-backups=true, or set spec.hibernation.allowUnprotected)"
+	b.Broken = lack + "; to accept that, leave it out of the configuration. Of an Etcd: go back to the store that status.lastBackup names, or to the Secret of before; or set spec.hibernation.allowUnprotected to accept it"
 	return b
 }
 

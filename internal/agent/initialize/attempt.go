@@ -79,12 +79,13 @@ func (a *attempt) pass(ctx context.Context) (*outcome, error) {
 // gather observes everything anew, but for the data, which are examined again when they changed,
 // and the bucket, which is asked when it matters.
 func (a *attempt) gather(ctx context.Context) (Facts, error) {
+	leave := a.o.OthersLeave() // before and after the other file is read: both change at once, between two looks
 	t, err := a.o.Template()
 	if err != nil {
 		return Facts{}, notYet{err}
 	}
 	a.template, a.digest = t, t.Bootstrap()
-	f := Facts{Self: a.o.Name, Wanted: t.Wanted(), Digest: a.digest, OthersLeave: a.o.OthersLeave(), Outside: a.o.Outside()}
+	f := Facts{Self: a.o.Name, Wanted: t.Wanted(), Digest: a.digest, OthersLeave: leave || a.o.OthersLeave(), Outside: a.o.Outside()}
 	if f.Volume, err = a.o.Directory.Volume(); err != nil {
 		return Facts{}, err
 	}

@@ -331,12 +331,15 @@ var rules = map[string]map[string]struct {
 	"3.9": {
 		"blank like another":          {facts(3, has(datadir.Blank, 1), other(1, agentapi.DataBlank), away(2)), Start, agentapi.DBValidationSucceeded},
 		"blank, others may yet begin": {facts(3, has(datadir.Blank, 1), journal(Journal{Cluster: testDigest, Saw: sawMap("n0", "n1", "n2")}), other(1, agentapi.DataMissing, nonce("n1"))), Start, agentapi.DBValidationSucceeded},
-		"blank, one has just begun":   {facts(3, has(datadir.Blank, 1), journal(Journal{Cluster: testDigest, Saw: sawMap("n0", "n1", "n2")}), other(1, agentapi.DataMissing, saw("n0", "n1", "n2"))), Start, agentapi.DBValidationSucceeded},
+		"blank, it alone votes, and who learns names it still": {facts(3, has(datadir.Blank, 1), other(1, agentapi.DataUnknown, ofCluster(testCluster), func(m *agentapi.Member) {
+			m.Etcd = &agentapi.Etcd{Learner: true, Leader: "00000000000000a0", Revision: 1}
+		})), Start, agentapi.DBValidationSucceeded},
+		"blank, one has just begun": {facts(3, has(datadir.Blank, 1), journal(Journal{Cluster: testDigest, Saw: sawMap("n0", "n1", "n2")}), other(1, agentapi.DataMissing, saw("n0", "n1", "n2"))), Start, agentapi.DBValidationSucceeded},
 	},
 	"3.10": {"blank, and one does not answer": {facts(3, has(datadir.Blank, 1), away(1)), Wait, agentapi.WaitingForCluster}},
 	"3.11": {
 		"blank, and one of five has data":      {facts(5, has(datadir.Blank, 1), other(1, agentapi.DataValid)), QuorumLost, agentapi.QuorumLost},
-		"blank, and who has data is a learner": {facts(3, has(datadir.Blank, 1), other(1, agentapi.DataValid, learns)), QuorumLost, agentapi.QuorumLost},
+		"blank, and who has data is a learner": {facts(3, has(datadir.Blank, 1, voters(2)), other(1, agentapi.DataValid, learns)), QuorumLost, agentapi.QuorumLost},
 	},
 	"3.12": {
 		"blank, and nobody has anything":       {facts(3, has(datadir.Blank, 1), backup9), GiveUp, agentapi.DBValidationFailed},
@@ -399,6 +402,7 @@ var rules = map[string]map[string]struct {
 		"one of three runs alone":                             {facts(3, backup9, other(1, agentapi.DataUnknown), leaderless(1, 7)), QuorumLost, agentapi.QuorumLost},
 		"two have data of members that their cluster removed": {facts(3, backup9, other(1, agentapi.DataValid, gone), other(2, agentapi.DataValid, gone)), QuorumLost, agentapi.QuorumLost},
 		"one of the two that have data is a learner":          {facts(3, backup9, other(1, agentapi.DataValid), other(2, agentapi.DataValid, learns)), QuorumLost, agentapi.QuorumLost},
+		"the same, and it names a leader":                     {facts(3, backup9, other(1, agentapi.DataValid), other(2, agentapi.DataValid, func(m *agentapi.Member) { m.Etcd = &agentapi.Etcd{Learner: true, Leader: "a", Revision: 9} })), QuorumLost, agentapi.QuorumLost},
 		"the same, and its etcd runs":                         {facts(3, backup9, other(1, agentapi.DataValid), other(2, agentapi.DataValid, learning)), QuorumLost, agentapi.QuorumLost},
 		"the two that have data are of two clusters":          {facts(3, backup9, other(1, agentapi.DataValid, ofCluster(7)), other(2, agentapi.DataValid, ofCluster(8))), QuorumLost, agentapi.QuorumLost},
 		"one of three has damaged data":                       {facts(3, backup9, other(1, agentapi.DataInvalid)), QuorumLost, agentapi.QuorumLost},

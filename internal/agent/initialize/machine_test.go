@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"druid.internal/druid/internal/agent/memberconf"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/etcd/member"
@@ -555,7 +556,7 @@ func TestAnEtcdThatIsOfNoUseIsFoundOut(t *testing.T) {
 
 // Whoever reads that its data are of no use wipes them, and they may be the last there are.
 func TestOfDataThatARunningEtcdMadeNothingIsSaid(t *testing.T) {
-	r := newRig(t, 3, away(1), away(2))
+	r := newRig(t, 3, has(datadir.Valid, 5), away(1), away(2))
 	const want = "the data here are not looked at while etcd runs with them, and what others have cannot be told: etcd-0 (this one) has the data of the etcd that runs; "
 	if d, again := r.Reconsider(t.Context()); again || !strings.HasPrefix(d.Message, want) {
 		t.Errorf("%t, %q, want %q", again, d.Message, want)
@@ -563,7 +564,7 @@ func TestOfDataThatARunningEtcdMadeNothingIsSaid(t *testing.T) {
 }
 
 func TestASidecarYoungerThanItsEtcdFindsOutToo(t *testing.T) {
-	r := newRig(t, 3, leaderless(0, 1), other(1, agentapi.DataBlank))
+	r := newRig(t, 3, has(datadir.Blank, 1), leaderless(0, 1), other(1, agentapi.DataBlank))
 	if d, again := r.Reconsider(t.Context()); again {
 		t.Errorf("another one has something as well, but: %s (%s)", d.Action, d.Message)
 	}
@@ -574,6 +575,34 @@ func TestASidecarYoungerThanItsEtcdFindsOutToo(t *testing.T) {
 	r.Start(agentapi.ValidateFull)
 	if _, again := r.Reconsider(t.Context()); again {
 		t.Error("etcd does not run, because it is being initialized")
+	}
+}
+
+// Of a new cluster whose etcds cannot be started, as their image is not there, nothing is said about an etcd.
+func TestWithoutDataNoEtcdIsReconsidered(t *testing.T) {
+	for phrase, since := range map[string]func(*Facts){"the others do not know either": other(1, agentapi.DataUnknown), "another one cannot be asked": away(1)} {
+		r := newRig(t, 3, since)
+		if d, again := r.Reconsider(t.Context()); again || d.Message != "" {
+			t.Errorf("%s: %t, %s", phrase, again, d.Message)
+		}
+	}
+}
+
+// Both files change at once, between two looks: a single member that others may still be beside, and one that is to join them.
+func TestOthersThatLeaveCountAsTheyDidBeforeTheMembersWereRead(t *testing.T) {
+	r := newRig(t, 1)
+	leave := true
+	r.o.OthersLeave = func() bool { return leave }
+	read := r.o.Template
+	r.o.Template = func() (*memberconf.Template, error) {
+		t, err := read()
+		leave = false
+		return t, err
+	}
+	a := newAttempt(r.Machine)
+	f, err := a.gather(t.Context())
+	if err != nil || !f.OthersLeave {
+		t.Errorf("others leave: %t (%v), want what was so before the members were read", f.OthersLeave, err)
 	}
 }
 
@@ -589,15 +618,11 @@ func TestASidecarYoungerThanASilentEtcdExaminesTheData(t *testing.T) {
 		"another one is in the same way": {[]func(*Facts){other(1, agentapi.DataUnknown)}, true},
 		"another one cannot be asked":    {[]func(*Facts){other(1, agentapi.DataUnknown), away(2)}, false},
 	} {
-		r := newRig(t, 3, c.since...)
+		r := newRig(t, 3, append(c.since, has(datadir.Valid, 5))...)
 		if d, again := r.Reconsider(t.Context()); again != c.want {
 			t.Errorf("%s: %t, %s by rule %s (%s)", name, again, d.Action, d.Rule, d.Message)
 		}
-		if r.initialize(agentapi.ValidateFull); r.outcome == nil {
-			has(datadir.Valid, 5)(&r.facts)
-			r.Acknowledge()
-			r.initialize(agentapi.ValidateFull)
-		}
+		r.initialize(agentapi.ValidateFull)
 		if d, again := r.Reconsider(t.Context()); again {
 			t.Errorf("%s: once more, although the data are known by now: %s (%s)", name, d.Action, d.Message)
 		}

@@ -22,6 +22,9 @@ func (m *Machine) Reconsider(ctx context.Context) (Decision, bool) {
 	if !idle {
 		return Decision{}, false
 	}
+	if out == nil && m.o.Directory.Stamp() == "" {
+		return Decision{}, false // without data no etcd was ever started here
+	}
 	// Who has just begun a cluster does not know its ids, and a sidecar that is younger than its etcd
 	// knows nothing of the data. They are taken for what would be given up: the initialization
 	// finds out, so at most one etcd too many is stopped, once.

@@ -146,6 +146,8 @@ func decideAlone(f Facts) Decision {
 		return Decision{Action: Start, Rule: "3.9", Reason: agentapi.DBValidationSucceeded, Message: "enough members have data, and no cluster answers"}
 	case count(others, unreachable, unknown) > 0:
 		return waitForCluster("3.10", "%s, and what others have cannot be told: %s", f.unwritten(), f.evidence(others))
+	case f.leads(others):
+		return Decision{Action: Start, Rule: "3.9", Reason: agentapi.DBValidationSucceeded, Message: "this member alone votes, others learn from it, and no cluster answers"}
 	case count(others, hasValid, hasInvalid) > 0:
 		return f.quorumLost("3.11", others)
 	}
@@ -187,6 +189,11 @@ func (f Facts) alive(others []neighbour) int {
 		}
 	}
 	return alive
+}
+
+// leads: the one member that votes is this one, and another one of its cluster learns. Without it that is no cluster.
+func (f Facts) leads(others []neighbour) bool {
+	return len(f.Data.Voters) == 1 && f.Data.Voters[0] == f.Data.MemberID && slices.ContainsFunc(others, func(o neighbour) bool { return o.learner && f.sameCluster(o) })
 }
 
 // decideJoin is rule 4: a cluster answers, and there are no usable data here.
@@ -395,7 +402,7 @@ func (f Facts) quorumLost(rule string, others []neighbour) Decision {
 		switch {
 		case o.condition == hasValid && o.starting:
 			return waitForCluster(rule, "%s still examines its data, and its cluster may answer then: %s", o.name, f.evidence(others))
-		case o.serves:
+		case o.serves && !o.learner: // who learns names a leader for as long as there is no other
 			return waitForCluster(rule, "the etcd of %s serves, but does not answer here: if client URLs or their certificates were changed, set them back until this member has joined: %s", o.name, f.evidence(others))
 		}
 	}

@@ -84,6 +84,7 @@ func fingerprint(o *Observed) uint64 {
 		p.add("revision", strconv.FormatInt(known(e), 10))
 	}
 	p.add("known", strconv.FormatInt(known(e)/knownStep, 10))
+	p.add("held", strconv.FormatInt(heldBefore(e), 10))
 	if h := health.Hibernation(o.Observation); h != nil {
 		text, _ := json.Marshal(h) // of a struct of texts and times there is no error
 		p.add("hibernation", string(text), newFull(o, h))

@@ -43,6 +43,9 @@ func TestEveryChangeEndsTheQuiet(t *testing.T) {
 		"the specification":         wants(5),
 		"an annotation of the Etcd": func(o *Observed) { o.Etcd.Annotations = map[string]string{"a": "b"} },
 		"it was applied":            func(o *Observed) { o.Etcd.Status.ObservedGeneration = ptr(int64(7)) },
+		"the first backup": func(o *Observed) {
+			o.Etcd.Status.LastBackup = &druidv1alpha1.LastBackup{Store: storeOf(o.Etcd), Name: "Full-00000000-00000900-1763000000.zst", Revision: 900}
+		},
 		"an object was changed":     func(o *Observed) { o.Live[Key{"Service", "main-client"}].SetResourceVersion("2") },
 		"an object is gone":         func(o *Observed) { delete(o.Live, Key{"Role", "druid.gardener.cloud:etcd:main"}) },
 		"a Lease is gone":           func(o *Observed) { delete(o.Live, Key{"Lease", "main-0"}) },
