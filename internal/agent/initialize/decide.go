@@ -44,6 +44,7 @@ type Decision struct {
 	Cluster neighbours.Cluster // of JoinAsLearner, and of Start if it lists this member at other peer URLs than the wanted ones
 	Remove  []uint64           // of JoinAsLearner: entries of the cluster's list that were this member
 	Listed  uint64             // of JoinAsLearner: the learner this member was added as, and never began as; 0: none
+	Keep    bool               // of RestoreSole: the data that there are reach further than the backup, and stay
 	Saw     map[string]string  // of BootstrapNew and BootstrapLate: the nonces of all wanted members
 }
 
@@ -201,8 +202,13 @@ func decideSoleWithout(f Facts) Decision {
 			return Decision{Action: Refuse, Rule: "6.8", Reason: agentapi.RestorationFailed,
 				Message: fmt.Sprintf("%s, and the backups cannot be restored: %s; %s", why, f.Backup.Broken, brokenRemedy)}
 		}
-		return Decision{Action: RestoreSole, Rule: "6.4", Reason: agentapi.DBValidationFailed,
+		d := Decision{Action: RestoreSole, Rule: "6.4", Reason: agentapi.DBValidationFailed,
 			Message: fmt.Sprintf("%s, and the backup reaches revision %d", why, f.Backup.Latest)}
+		if reached := max(f.Data.Revision, f.Data.AtMost); invalid && reached > f.Backup.Latest {
+			d.Keep = true
+			d.Message += fmt.Sprintf("; the data reached revision %d: they are kept beside the data directory, in .kept-TIME, until somebody has saved what they can of the rest, and removes them", reached)
+		}
+		return d
 	}
 	bucket := "there is no backup"
 	if f.Backup.State == BackupNone {

@@ -578,6 +578,29 @@ func TestASidecarYoungerThanItsEtcdFindsOutToo(t *testing.T) {
 	}
 }
 
+// The store had not taken anything for hours when the data were damaged: what is beyond the backup is there alone.
+func TestDamagedDataBeyondTheBackupAreKept(t *testing.T) {
+	for revision, want := range map[int]bool{8: false, 9: false, 10: true} {
+		r := newRig(t, 1, has(datadir.Invalid, revision))
+		r.backup = func() (Backup, error) {
+			return Backup{State: BackupExists, Latest: 9, Uploaded: 9, Relation: RelationSame}, nil
+		}
+		r.restore = func(RestoreOrder) error {
+			has(datadir.Valid, 1_000_000_009)(&r.facts)
+			return nil
+		}
+		if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+			t.Fatalf("the state is %s", got)
+		}
+		if kept := slices.Contains(r.did, "keep that"); kept != want {
+			t.Errorf("revision %d, and the backup reaches 9: kept is %t, want %t", revision, kept, want)
+		}
+		if told := r.o.Board.Get().LastRestoration; strings.Contains(told.Message, "the data reached revision 10: they are kept") != want {
+			t.Errorf("revision %d: it is told that %s", revision, told.Message)
+		}
+	}
+}
+
 // Of a new cluster whose etcds cannot be started, as their image is not there, nothing is said about an etcd.
 func TestWithoutDataNoEtcdIsReconsidered(t *testing.T) {
 	for phrase, since := range map[string]func(*Facts){"the others do not know either": other(1, agentapi.DataUnknown), "another one cannot be asked": away(1)} {
@@ -675,7 +698,7 @@ func TestTheDirectoryTellsWhatIsWrongWithItsVolume(t *testing.T) {
 	if d.Stamp() != "" {
 		t.Errorf("of nothing the stamp is %q", d.Stamp())
 	}
-	if err := d.SetAside(); err != nil {
+	if err := d.SetAside(false); err != nil {
 		t.Errorf("setting nothing aside: %v", err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
@@ -691,7 +714,7 @@ func TestTheDirectoryTellsWhatIsWrongWithItsVolume(t *testing.T) {
 	if d.Stamp() == was {
 		t.Error("a new database changes no stamp")
 	}
-	if err := d.SetAside(); err != nil || d.Stamp() != "" {
+	if err := d.SetAside(false); err != nil || d.Stamp() != "" {
 		t.Errorf("set aside: %v, the stamp is %q", err, d.Stamp())
 	}
 	if i, err := d.Inspect(t.Context(), datadir.Full, nil); err != nil || i.State != datadir.Missing {

@@ -27,8 +27,8 @@ type Directory interface {
 	Inspect(ctx context.Context, mode datadir.Mode, progress func(done, total int64)) (datadir.Inspection, error)
 	// Settle is [datadir.Settle].
 	Settle(ctx context.Context) error
-	// SetAside is [datadir.SetAside]; it has been done already if there is nothing.
-	SetAside() error
+	// SetAside is [datadir.SetAside], or [datadir.Keep]; it has been done already if there is nothing.
+	SetAside(keep bool) error
 }
 
 // Neighbours are the other members; [neighbours.Asker] is one.
@@ -106,8 +106,12 @@ func (d directory) Settle(ctx context.Context) error {
 	return err
 }
 
-func (d directory) SetAside() error {
-	_, err := datadir.SetAside(d.dir, d.now())
+func (d directory) SetAside(keep bool) error {
+	away := datadir.SetAside
+	if keep {
+		away = datadir.Keep
+	}
+	_, err := away(d.dir, d.now())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

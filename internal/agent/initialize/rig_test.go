@@ -153,10 +153,12 @@ func (r *rig) Settle(ctx context.Context) error {
 	return nil
 }
 
-func (r *rig) SetAside() error {
+func (r *rig) SetAside(keep bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.note("set aside")
+	if r.note("set aside"); keep {
+		r.note("keep that")
+	}
 	r.facts.Data = datadir.Inspection{State: datadir.Missing}
 	return nil
 }

@@ -76,7 +76,7 @@ func (n *node) inspection() datadir.Inspection {
 
 func (p *process) Settle(context.Context) error { return p.point() }
 
-func (p *process) SetAside() error {
+func (p *process) SetAside(bool) error {
 	if err := p.point(); err != nil {
 		return err
 	}

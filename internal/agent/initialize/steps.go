@@ -75,11 +75,14 @@ func (a *attempt) settle(ctx context.Context) error {
 }
 
 // setAside keeps what is on the volume where no etcd finds it.
-func (a *attempt) setAside() error {
+func (a *attempt) setAside() error { return a.takeAway(false) }
+
+// takeAway is setAside, of which nothing but a person removes what is to be kept.
+func (a *attempt) takeAway(keep bool) error {
 	if a.data.State == datadir.Missing {
 		return nil
 	}
-	err := a.o.Directory.SetAside()
+	err := a.o.Directory.SetAside(keep)
 	a.changed()
 	if errors.Is(err, datadir.ErrBusy) {
 		return notYet{err}
@@ -287,7 +290,7 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	if err := a.save(Journal{Restoring: true}); err != nil {
 		return err
 	}
-	if err := a.setAside(); err != nil {
+	if err := a.takeAway(d.Keep); err != nil {
 		return err
 	}
 	own, ok := a.template.Peer(a.o.Name)

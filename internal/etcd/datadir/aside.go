@@ -20,9 +20,14 @@ const asideTime = "20060102T150405.000000000Z"
 // dir.aside-TIME, or dir/member.aside-TIME if dir is a mount point. It is one rename, on the disk
 // when SetAside returns. Nothing there is an error that wraps fs.ErrNotExist. Other errors:
 // [ErrBusy] while an etcd runs on the data or a restore into dir goes on, [ErrPlace].
-func SetAside(dir string, now time.Time) (string, error) { return setAsideAt(dir, now, false) }
+func SetAside(dir string, now time.Time) (string, error) {
+	return setAsideAt(dir, asideMark, now, false)
+}
 
-func setAsideAt(dir string, now time.Time, mounted bool) (string, error) {
+// Keep is SetAside to a name, dir.kept-TIME, at which neither [Aside] nor [Forget] finds the data: nothing but a person removes them.
+func Keep(dir string, now time.Time) (string, error) { return setAsideAt(dir, keptMark, now, false) }
+
+func setAsideAt(dir, mark string, now time.Time, mounted bool) (string, error) {
 	p, err := openPlace(dir, mounted)
 	if err != nil {
 		return "", err
@@ -38,7 +43,7 @@ func setAsideAt(dir string, now time.Time, mounted bool) (string, error) {
 		return "", err
 	}
 	for i := 0; ; i++ {
-		to := p.target + asideMark + now.Add(time.Duration(i)).UTC().Format(asideTime)
+		to := p.target + mark + now.Add(time.Duration(i)).UTC().Format(asideTime)
 		err := unix.Renameat2(unix.AT_FDCWD, p.target, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system cannot; nobody else is here
 			if _, serr := os.Lstat(to); serr == nil {
@@ -57,7 +62,10 @@ func setAsideAt(dir string, now time.Time, mounted bool) (string, error) {
 	}
 }
 
-const asideMark = ".aside-"
+const (
+	asideMark = ".aside-"
+	keptMark  = ".kept-"
+)
 
 // Aside lists what was set aside from dir, the oldest first.
 func Aside(dir string) ([]string, error) { return asideAt(dir, false) }

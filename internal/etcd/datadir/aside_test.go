@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,21 +27,21 @@ func TestDataAreSetAsideListedAndForgotten(t *testing.T) {
 				}
 			}
 			now := time.Date(2024, 2, 29, 1, 2, 3, 4, time.FixedZone("", 3600))
-			first, err := setAsideAt(dir, now, mounted)
+			first, err := setAsideAt(dir, asideMark, now, mounted)
 			if want := filepath.Join(root, target+".aside-20240229T000203.000000004Z"); err != nil || first != want {
 				t.Fatalf("%s, %v, want %s", first, err, want)
 			}
 			if i := inspected(t, dir, Sanity); i.State != Missing {
 				t.Errorf("%+v, want Missing", i)
 			}
-			if _, err := setAsideAt(dir, now, mounted); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := setAsideAt(dir, asideMark, now, mounted); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("nothing: %v, want fs.ErrNotExist", err)
 			}
 			if b, err := os.ReadFile(filepath.Join(first, inside)); err != nil || string(b) != "precious" {
 				t.Errorf("the database is %q, %v", b, err)
 			}
 			oldDir(t, dir) // the same moment again
-			second, err := setAsideAt(dir, now, mounted)
+			second, err := setAsideAt(dir, asideMark, now, mounted)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,5 +166,24 @@ func TestAReadOnlyVolumeIsTold(t *testing.T) {
 	}
 	if err := noRoom(unix.ENOSPC); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("%v, want ErrNoRoom", err)
+	}
+}
+
+func TestWhatIsKeptIsNotForgotten(t *testing.T) {
+	for _, mounted := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "new.etcd")
+		if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := setAsideAt(dir, keptMark, time.Unix(0, 0), mounted)
+		if err != nil || !strings.Contains(kept, ".kept-19700101T") {
+			t.Fatalf("%s, %v", kept, err)
+		}
+		if gone, err := forgetAt(dir, mounted); err != nil || len(gone) != 0 {
+			t.Errorf("forgotten: %q (%v)", gone, err)
+		}
+		if _, err := os.Stat(kept); err != nil {
+			t.Error(err)
+		}
 	}
 }
