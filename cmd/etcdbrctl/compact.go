@@ -108,7 +108,11 @@ func newCompactView(r *compactor.Result) compactView {
 
 func compactTable(w io.Writer, r *compactor.Result) error {
 	if r.Nothing() {
-		fmt.Fprintf(w, "nothing to do: no delta follows %s\n", r.Plan.Base.Name())
+		what := "no delta follows"
+		if len(r.Damaged) > 0 {
+			what = "no delta that can be read follows"
+		}
+		fmt.Fprintf(w, "nothing to do: %s %s\n", what, r.Plan.Base.Name())
 		return nil
 	}
 	fmt.Fprintf(w, "stored    %s in %s\n", r.Name, r.Took.Round(time.Millisecond))

@@ -82,6 +82,9 @@ func Compact(ctx context.Context, q Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(res.Plan.Deltas) == 0 { // those that there were are damaged, and it is accepted to go without
+		return res, nil
+	}
 	if err := q.store(ctx, res, out); err != nil {
 		return nil, err
 	}

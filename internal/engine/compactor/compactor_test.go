@@ -1,8 +1,10 @@
 package compactor
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -21,17 +23,21 @@ import (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func compact(t *testing.T, s store.Store, keep History) (*Result, error) {
+func compact(t *testing.T, s store.Store, keep History, change ...func(*Request)) (*Result, error) {
 	t.Helper()
 	c, err := catalog.Read(context.Background(), s, enginetest.Prefix, catalog.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return Compact(context.Background(), Request{
+	q := Request{
 		From: replay.Options{Store: s, Timeline: c.Timeline, Log: slog.New(slog.DiscardHandler)},
 		Into: s, Prefix: enginetest.Prefix, Keep: keep, Compression: snapshot.Zstd,
 		ScratchDir: t.TempDir(), MemoryLimit: datadir.MinMemoryLimit, Writer: "test", Now: func() time.Time { return now },
-	})
+	}
+	for _, c := range change {
+		c(&q)
+	}
+	return Compact(context.Background(), q)
 }
 
 func TestTheCompactedFullIsTheNewBaseAndHoldsTheSameData(t *testing.T) {
@@ -70,6 +76,48 @@ func TestTheCompactedFullIsTheNewBaseAndHoldsTheSameData(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// spoilt reads other bytes at its end than were written to a key.
+type spoilt struct {
+	*storetest.Memory
+	key string
+}
+
+func (s spoilt) Open(ctx context.Context, v store.Version, offset, length int64) (io.ReadCloser, error) {
+	r, err := s.Memory.Open(ctx, v, offset, length)
+	if err != nil || v.Key != s.key {
+		return r, err
+	}
+	defer r.Close()
+	o, err := s.Stat(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(r)
+	for i := range b { // behind the header, which a listing reads
+		if offset+int64(i) >= o.Size-64 {
+			b[i] ^= 0xff
+		}
+	}
+	return io.NopCloser(bytes.NewReader(b)), err
+}
+
+func TestWhereTheFirstDeltaIsDamagedThereIsNothingToCompact(t *testing.T) {
+	m := enginetest.Native(t)
+	c, err := catalog.Read(t.Context(), m, enginetest.Prefix, catalog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := replay.Plan(replay.Options{Store: m, Timeline: c.Timeline, Log: slog.New(slog.DiscardHandler)})
+	if err != nil || len(plan.Deltas) == 0 {
+		t.Fatalf("%d deltas, %v", len(plan.Deltas), err)
+	}
+	f := storetest.NewFaulty(spoilt{m, plan.Deltas[0].Key.String()})
+	res, err := compact(t, f, History{}, func(q *Request) { q.From.AcceptLossTo = plan.Base.Last })
+	if err != nil || !res.Nothing() || len(res.Damaged) == 0 || f.Count(storetest.OpPut) != 0 {
+		t.Errorf("nothing to do %t, damaged %v, %d puts, %v", res != nil && res.Nothing(), res, f.Count(storetest.OpPut), err)
 	}
 }
 
