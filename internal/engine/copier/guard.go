@@ -14,7 +14,7 @@ import (
 // left there, complete or interrupted; whatever cannot come from it is foreign:
 //
 //   - an owner record that names neither the source's owner nor one of its lineages
-//   - snapshots of a lineage that is neither the source's nor an ancestor of one
+//   - snapshots of a lineage that is neither the source's nor an ancestor of one, as either tells
 //   - snapshots of the unnamed lineage where the source never had one, or that are newer than
 //     its newest there, or than where the source's lineages left it
 //
@@ -22,6 +22,7 @@ import (
 // manifest is still to come. Its bytes are compared before anything is done about it.
 func guard(from, to *catalog.Catalog, where string) error {
 	known := lineages(from.Timeline)
+	descend(known, to.Timeline)
 	if from.Owner != nil && from.Owner.Err == nil {
 		known[snapshot.LineageID(from.Owner.ID)] = true
 	}
@@ -72,6 +73,18 @@ func lineages(t timeline.Timeline) map[snapshot.LineageID]bool {
 		}
 	}
 	return known
+}
+
+// descend adds what known lineages descend from as the destination tells it: the source may have let go of several since it was copied
+// last, and knows of the parents of those that it still has alone.
+func descend(known map[snapshot.LineageID]bool, at timeline.Timeline) {
+	for range at.Lineages {
+		for _, l := range at.Lineages {
+			if known[l.ID] && l.Parent != "" {
+				known[l.Parent] = true
+			}
+		}
+	}
 }
 
 // newestUnnamed is the last revision of the unnamed lineage of which a timeline knows.

@@ -32,11 +32,17 @@ func TestADestinationOfAnotherHistoryIsRefused(t *testing.T) {
 		"an earlier copy":                       {named, holds(lineageA, streams[:3]...), ""},
 		"an earlier copy of what is gone since": {named, holds(lineageA, full(5, 0)), ""},
 		"an earlier copy without manifests":     {without, holds(unnamed, streams[:3]...), ""},
-		"unnamed and gone since":                {without, holds(unnamed, full(5, 0)), ""},
-		"a copy whose manifest is missing":      {named, holds(unnamed, streams[0]), ""},
-		"our owner":                             {named, owner("a"), ""},
-		"our youngest lineage as owner":         {named, owner("b"), ""},
-		"another owner":                         {named, owner("x"), `owned by "x" (pod-0)`},
+		"of two restores, of which both are gone since": {func(b bucket) {
+			b.fill(oldHome, snapshot.Lineage{ID: "c", Parent: "b", Fork: 36}, full(37, 3100))
+		}, func(b bucket) {
+			b.fill(newHome, lineageA, streams[:3]...)
+			b.fill(newHome, lineageB, full(36, 3000))
+		}, ""},
+		"unnamed and gone since":           {without, holds(unnamed, full(5, 0)), ""},
+		"a copy whose manifest is missing": {named, holds(unnamed, streams[0]), ""},
+		"our owner":                        {named, owner("a"), ""},
+		"our youngest lineage as owner":    {named, owner("b"), ""},
+		"another owner":                    {named, owner("x"), `owned by "x" (pod-0)`},
 		"an owner nobody can read": {named, func(b bucket) {
 			b.raw(snapshot.OwnerKey(newHome, 1).String(), []byte(`{`))
 		}, "its owner is not known"},
