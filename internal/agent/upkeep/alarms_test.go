@@ -157,7 +157,7 @@ func TestTheNextStepAgainstCORRUPT(t *testing.T) {
 		"the whole cluster accused, this one differs":  {"m-0* m-1 m-2", 2, []uint64{0}, "aba", VerdictQuarantine, "m-1 has hash"},
 		"the whole cluster accused, this one silent":   {"m-0* m-1 m-2", 2, []uint64{0}, "a.a", VerdictReport, "waiting"},
 		"the whole cluster accused, this one agrees":   {"m-0* m-1 m-2", 1, []uint64{0}, "aab", VerdictReport, "waiting"},
-		"another one is accused":                       {"m-0* m-1 m-2", 1, []uint64{3}, "aab", VerdictReport, "against m-2; waiting"},
+		"another one is accused":                       {"m-0* m-1 m-2", 1, []uint64{3}, "aab", VerdictReport, "against m-2; waiting until it has left, as 2 of 3 voters agree without it: its own sidecar gives its data up. If that lasts for minutes, as its disk, its node or its sidecar is broken: etcdctl member remove 3;"},
 		"different, but another one is accused":        {"m-0* m-1 m-2", 2, []uint64{3}, "aba", VerdictReport, "waiting"},
 		"all three differ":                             {"m-0* m-1 m-2", 3, []uint64{0}, "abc", VerdictReport, "no majority"},
 		"two members differ":                           {"m-0* m-1", 2, []uint64{2}, "ab", VerdictReport, "no majority of the 2 voters"},

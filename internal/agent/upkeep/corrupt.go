@@ -77,7 +77,12 @@ func DecideCorrupt(v View, hashes Hashes) Verdict {
 		return Verdict{Act: VerdictDisarm, Alarm: member.Alarm{MemberID: accused[0], Kind: member.AlarmCorrupt},
 			Reason: fmt.Sprintf("all %d members have the same hash at revision %d", len(v.Members), agreed.Revision)}
 	}
-	return Verdict{Act: VerdictReport, Reason: fmt.Sprintf("etcd raised CORRUPT against %s; waiting until it has left", v.name(accused[0]))}
+	why := fmt.Sprintf("etcd raised CORRUPT against %s; waiting until it has left, or all members are known to agree", v.name(accused[0]))
+	if id := accused[0]; id != 0 && !slices.Contains(who, id) {
+		why = fmt.Sprintf("etcd raised CORRUPT against %s; waiting until it has left, as %d of %d voters agree without it: its own sidecar gives its data up. "+
+			"If that lasts for minutes, as its disk, its node or its sidecar is broken: etcdctl member remove %x; it joins anew when it can", v.name(id), len(who), voters, id)
+	}
+	return Verdict{Act: VerdictReport, Reason: why}
 }
 
 // majority is the hash that most healthy voters have, and who they are.
