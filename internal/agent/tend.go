@@ -36,6 +36,7 @@ func (s *sidecar) upkeepers() (tasks []task, err error) {
 	s.defragmenter, err = upkeep.NewDefragmenter(s.etcd, upkeep.DefragOptions{
 		Schedule: c.Defragmentation.Schedule, NoSchedule: c.Defragmentation.Schedule == "", Thresholds: &thresholds,
 		Quota: quota, Timeout: c.Etcd.DefragTimeout.D(), Spare: s.followed.has, Common: common,
+		Streams: func() bool { return s.backup != nil && s.backup.Taking() },
 		Result: func(p member.Peer, d agentapi.Defragmentation) {
 			if p.Name == s.Member {
 				s.board.Update(func(m *agentapi.Member) { m.LastDefragmentation = &d })

@@ -173,3 +173,9 @@ func described(ref timeline.Ref, lock *immutability.Retention) agentapi.Snapshot
 	}
 	return s
 }
+
+// Taking: a full is being taken from the own etcd.
+func (l *Leader) Taking() bool {
+	t := l.term()
+	return t != nil && t.snapshotter().Standing().Taking
+}

@@ -40,6 +40,9 @@ type DefragOptions struct {
 	Stall time.Duration
 	// Result, if any, is told what became of each member, as soon as it begins and when it ends.
 	Result func(p member.Peer, d agentapi.Defragmentation)
+	// Streams, if any, says that a snapshot is read from the own etcd just now. A defragmentation would wait until that has ended, and
+	// everybody for the defragmentation.
+	Streams func() bool
 	// Spare says who is not to be defragmented, because others look after it; nil: nobody.
 	Spare  func(member.Peer) bool
 	Common // an interval of 5 seconds

@@ -38,6 +38,10 @@ func (d *Defragmenter) step(ctx context.Context) {
 		d.phase("hands the leadership to " + v.name(next.Member))
 		d.handOn(ctx, v, next)
 	case DefragNext:
+		if next.Member == v.Self && d.Streams != nil && d.Streams() {
+			d.postpone("a full snapshot is read from this member, which would answer nobody until that has ended")
+			return
+		}
 		m, _ := v.Member(next.Member)
 		d.phase("defragments " + m.String())
 		d.defragment(ctx, m)

@@ -264,6 +264,23 @@ func TestAMemberAboveTheThresholdIsDefragmentedOnceAndNotWithoutBenefit(t *testi
 	expect(t, f, "defragment 3")
 }
 
+// By default a full and a defragmentation are due in the same second.
+func TestNobodyIsDefragmentedWhileASnapshotIsReadFromIt(t *testing.T) {
+	f, c := fake(t, "m-0*")
+	streams := true
+	d := defragmenter(t, f, c, DefragOptions{Streams: func() bool { return streams }})
+	d.Request()
+	d.tick(t.Context())
+	expect(t, f)
+	if op := d.Operation(); op.Status != agentapi.InProgress || !strings.Contains(op.Phase, "a full snapshot is read") {
+		t.Errorf("it is told %+v", op)
+	}
+	streams = false
+	c.advance(time.Minute)
+	d.tick(t.Context())
+	expect(t, f, "defragment 1")
+}
+
 func TestBadDefragmentationOptionsAreRefusedWithTheRemedy(t *testing.T) {
 	for name, o := range map[string]struct {
 		DefragOptions

@@ -11,6 +11,8 @@ type Standing struct {
 	LastFull, LastDelta *Taken
 	Deltas              int   // since the newest full
 	DeltaBytes          int64 // of content, in them
+	// Taking: a full is being taken, so that etcd's database is read.
+	Taking bool
 	// Trouble is why the last upload failed; nil: it succeeded, or there was none. It is tried again.
 	Trouble error
 	// Err is why the last session ended or could not begin, also after Run returned for that reason; nil: none did.
@@ -40,7 +42,7 @@ func (s *Snapshotter) Standing() Standing {
 	defer n.mu.Unlock()
 	return Standing{
 		Active: true, Lineage: n.lineage.ID, LastFull: n.lastFull, LastDelta: n.lastDelta,
-		Deltas: n.deltas, DeltaBytes: n.deltaBytes, Trouble: n.trouble, Err: err,
+		Deltas: n.deltas, DeltaBytes: n.deltaBytes, Taking: len(n.slot) > 0, Trouble: n.trouble, Err: err,
 	}
 }
 
