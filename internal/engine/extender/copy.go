@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
@@ -100,28 +99,41 @@ func (x *run) copyAs(ctx context.Context, s timeline.Snapshot, key snapshot.Key,
 	if m.lock, err = x.lockOf(ctx, got.Version); err != nil {
 		return m, err
 	}
-	if m.manifestLock, err = x.lockOf(ctx, *described); err != nil {
-		return m, err
-	}
-	return m, x.excludedSince(ctx, s, key.Name)
+	m.manifestLock, err = x.lockOf(ctx, *described)
+	return m, err
 }
 
-// excludedSince has a copy be excluded whose source was while it was copied: whoever did that looked for copies, but perhaps before this
-// one was there. Afterwards each of the two sees what the other wrote, or both do.
-func (x *run) excludedSince(ctx context.Context, s timeline.Snapshot, made snapshot.Name) error {
-	now, err := catalog.Read(ctx, x.q.Store, x.q.Prefix, catalog.Options{Tags: catalog.TagsOfFulls})
-	if err != nil {
-		return fmt.Errorf("see whether %s was excluded while it was copied to %s: %w", s.Ref, made, err)
-	}
-	l, _ := now.Timeline.Lineage(s.Lineage)
-	if !slices.ContainsFunc(l.Find(s.Name()), func(now timeline.Snapshot) bool { return now.Excluded && now.Key == s.Key }) {
+// excludedSince has the copies of this run be excluded whose source was while it was copied: whoever did that looked for copies, but
+// perhaps before these were there. It is looked once, when all are written: then each of the two sees what the other wrote, or both do.
+func (x *run) excludedSince(ctx context.Context) error {
+	if len(x.copies) == 0 {
 		return nil
 	}
-	_, err = excluder.Run(ctx, excluder.Request{Store: x.q.Store, Prefix: x.q.Prefix, Names: []snapshot.Name{made}, LeaveNothing: true, Reason: "a copy of " + s.Name().String() + ", which was excluded while it was copied"})
+	now, err := catalog.Read(ctx, x.q.Store, x.q.Prefix, catalog.Options{Tags: catalog.TagsOfAll})
 	if err != nil {
-		return fmt.Errorf("%s was excluded while it was copied to %s, which restores would use in its place: exclude that, too (etcdbrctl exclude): %w", s.Name(), made, err)
+		return fmt.Errorf("see whether anything was excluded while it was copied: %w", err)
 	}
-	return fmt.Errorf("%s was excluded while it was copied: the copy %s is excluded, too; run again to keep what is left", s.Name(), made)
+	var all error
+	for _, l := range now.Timeline.Lineages {
+		for _, s := range l.Snapshots {
+			if m, copied := x.copies[s.Ref]; copied && s.Excluded {
+				all = errors.Join(all, x.excludeCopy(ctx, s.Name(), m.snapshot))
+			}
+		}
+	}
+	return all
+}
+
+// excludeCopy excludes one, and says so in any case: what the run wanted to keep is not kept.
+func (x *run) excludeCopy(ctx context.Context, of snapshot.Name, key string) error {
+	k, err := snapshot.ParseKey(x.q.Prefix, key)
+	if err == nil {
+		_, err = excluder.Run(ctx, excluder.Request{Store: x.q.Store, Prefix: x.q.Prefix, Names: []snapshot.Name{k.Name}, LeaveNothing: true, Reason: "a copy of " + of.String() + ", which was excluded while it was copied"})
+	}
+	if err != nil {
+		return fmt.Errorf("%s was excluded while it was copied to %s, which restores would use in its place: exclude that, too (etcdbrctl exclude): %w", of, key, err)
+	}
+	return fmt.Errorf("%s was excluded while it was copied: the copy %s is excluded, too; run again to keep what is left", of, k.Name)
 }
 
 // manifest is that of the copy, but for its name.

@@ -63,7 +63,7 @@ func (x *run) run(ctx context.Context) error {
 	if x.q.Release {
 		return x.release(ctx)
 	}
-	err := x.both(ctx)
+	err := errors.Join(x.both(ctx), x.excludedSince(ctx))
 	if err == nil && !x.fellBack && !x.q.DryRun {
 		x.collect(ctx)
 	}
