@@ -204,9 +204,13 @@ func decideSoleWithout(f Facts) Decision {
 		}
 		d := Decision{Action: RestoreSole, Rule: "6.4", Reason: agentapi.DBValidationFailed,
 			Message: fmt.Sprintf("%s, and the backup reaches revision %d", why, f.Backup.Latest)}
-		if reached := max(f.Data.Revision, f.Data.AtMost); invalid && reached > f.Backup.Latest {
+		if reached := max(f.Data.Revision, f.Data.AtMost); invalid && (reached > f.Backup.Latest || reached <= 1) {
 			d.Keep = true
-			d.Message += fmt.Sprintf("; the data reached revision %d: they are kept beside the data directory, in .kept-TIME, until somebody has saved what they can of the rest, and removes them", reached)
+			how := fmt.Sprintf("the data reached revision %d", reached)
+			if reached <= 1 {
+				how = "the data do not tell which revision they reached"
+			}
+			d.Message += "; " + how + ": they are kept beside the data directory, in .kept-TIME, until somebody has saved what they can of the rest, and removes them"
 		}
 		return d
 	}

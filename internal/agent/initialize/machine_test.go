@@ -580,7 +580,7 @@ func TestASidecarYoungerThanItsEtcdFindsOutToo(t *testing.T) {
 
 // The store had not taken anything for hours when the data were damaged: what is beyond the backup is there alone.
 func TestDamagedDataBeyondTheBackupAreKept(t *testing.T) {
-	for revision, want := range map[int]bool{8: false, 9: false, 10: true} {
+	for revision, want := range map[int]bool{1: true, 8: false, 9: false, 10: true} {
 		r := newRig(t, 1, has(datadir.Invalid, revision))
 		r.backup = func() (Backup, error) {
 			return Backup{State: BackupExists, Latest: 9, Uploaded: 9, Relation: RelationSame}, nil
@@ -595,7 +595,7 @@ func TestDamagedDataBeyondTheBackupAreKept(t *testing.T) {
 		if kept := slices.Contains(r.did, "keep that"); kept != want {
 			t.Errorf("revision %d, and the backup reaches 9: kept is %t, want %t", revision, kept, want)
 		}
-		if told := r.o.Board.Get().LastRestoration; strings.Contains(told.Message, "the data reached revision 10: they are kept") != want {
+		if told := r.o.Board.Get().LastRestoration; strings.Contains(told.Message, ": they are kept beside the data directory") != want {
 			t.Errorf("revision %d: it is told that %s", revision, told.Message)
 		}
 	}

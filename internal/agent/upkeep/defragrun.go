@@ -24,6 +24,11 @@ func (d *Defragmenter) step(ctx context.Context) {
 	}
 	next := DecideDefragmentation(DefragFacts{View: v, Reason: r.reason, Left: r.left, HandedOn: r.handedOn,
 		Longest: r.longest, Stall: d.Stall, Now: d.Now()})
+	own := next.Act == DefragNext && next.Member == v.Self || next.Act == DefragHandOn
+	if own && d.Streams != nil && d.Streams() {
+		d.postpone("a full snapshot is read from this member, which would answer nobody until that has ended, or lose it with the leadership")
+		return
+	}
 	switch next.Act {
 	case DefragFinish:
 		d.finish("")
@@ -38,10 +43,6 @@ func (d *Defragmenter) step(ctx context.Context) {
 		d.phase("hands the leadership to " + v.name(next.Member))
 		d.handOn(ctx, v, next)
 	case DefragNext:
-		if next.Member == v.Self && d.Streams != nil && d.Streams() {
-			d.postpone("a full snapshot is read from this member, which would answer nobody until that has ended")
-			return
-		}
 		m, _ := v.Member(next.Member)
 		d.phase("defragments " + m.String())
 		d.defragment(ctx, m)

@@ -63,6 +63,9 @@ func (n *session) uploadDeltas(ctx context.Context) error {
 	}
 }
 
+// writtenOn is why a full follows a final one: who waits for the end of a later stop must not take that for it.
+const writtenOn = "clients write on after the final one"
+
 // uploadDelta seals d, once, and puts it into the bucket.
 func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 	began := n.cfg.Now()
@@ -98,7 +101,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 	resumed := n.lastFull != nil && n.lastFull.Key.Name.Final && n.lastFull.Key.Name.Last < name.Last
 	n.mu.Unlock()
 	if resumed {
-		n.wantFull("clients write after the final one: who waits for the end of a later stop must not take that for it")
+		n.wantFull(writtenOn)
 	}
 	now := n.cfg.Now()
 	n.cfg.Metrics.taken(name, name.Last, began, now)

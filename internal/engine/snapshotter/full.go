@@ -144,6 +144,11 @@ func (n *session) takeFull(ctx context.Context, which asked) (Taken, error) {
 		return Taken{}, fmt.Errorf("take a full snapshot: %w", err)
 	}
 	n.setFailed(false)
+	n.mu.Lock()
+	if f := n.lastFull; n.due == writtenOn && f != nil && (!f.Key.Name.Final || n.lastDelta == nil || n.lastDelta.Key.Name.Last <= f.Key.Name.Last) {
+		n.due = "" // what was written on is in this one: its own deltas were uploaded before
+	}
+	n.mu.Unlock()
 	if t.Reused {
 		return t, nil
 	}

@@ -472,6 +472,32 @@ func TestAFullFollowsTheFinalOneWhenClientsWriteOn(t *testing.T) {
 	r.rests(asked, final, &near)
 }
 
+// Something was written after a final full, and another one has that: its delta is uploaded while it is taken.
+func TestNoFullFollowsAFinalOneThatHasEverything(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(3)
+	r := start(t, config(e, s))
+	r.full(true)
+	e.put(1)
+	second := r.full(true)
+	n := r.current
+	n.mu.Lock()
+	due := n.due
+	n.mu.Unlock()
+	if due != "" {
+		t.Errorf("after %s another full is due: %s", second.Key.Name, due)
+	}
+	r.stop()
+	for _, l := range read(t, s).Timeline.Lineages {
+		for _, f := range l.Snapshots {
+			if f.Full() && f.Name().Created > second.Key.Name.Created {
+				t.Errorf("%s follows %s", f.Name(), second.Key.Name)
+			}
+		}
+	}
+}
+
 // The same of the full with which another one would begin, as when the leadership moves in between.
 func TestNobodyBeginsWithAFullAfterTheFinalOneBeforeAPlannedStop(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,17 +25,19 @@ func TestVolumeClaimsKeepTheirNameWithoutAStatefulSet(t *testing.T) {
 		claims []string // there are
 		theirs bool     // they are no claims of ours
 		first  bool     // nobody ever looked at the Etcd
+		older  bool     // they were there before it
 		want   string
 	}{
-		"its pods have others":                     {"data", []string{"data-main-0", "data-main-1", "data-main-2"}, false, false, "data"},
-		"its pods have those of the specification": {"main", []string{"main-main-0", "data-main-0"}, false, false, "main"},
-		"there are no pods":                        {"", []string{"data-main-0", "data-main-1", "data-main-2"}, false, false, "data"},
-		"there are no pods, and both":              {"", []string{"data-main-0", "main-main-0"}, false, false, "main"},
-		"of a former Etcd":                         {"", []string{"data-main-0"}, false, true, "main"},
-		"of somebody":                              {"", []string{"data-main-0"}, true, false, "main"},
-		"of another Etcd":                          {"", []string{"data-main-shop-0"}, false, false, "main"},
-		"of no ordinal":                            {"", []string{"data-main-x", "uploads"}, false, false, "main"},
-		"nothing is there":                         {"", nil, false, false, "main"},
+		"its pods have others":                     {"data", []string{"data-main-0", "data-main-1", "data-main-2"}, false, false, false, "data"},
+		"its pods have those of the specification": {"main", []string{"main-main-0", "data-main-0"}, false, false, false, "main"},
+		"there are no pods":                        {"", []string{"data-main-0", "data-main-1", "data-main-2"}, false, false, false, "data"},
+		"there are no pods, and both":              {"", []string{"data-main-0", "main-main-0"}, false, false, false, "main"},
+		"of a former Etcd that was looked at":      {"", []string{"data-main-0"}, false, false, true, "main"},
+		"of a former Etcd":                         {"", []string{"data-main-0"}, false, true, false, "main"},
+		"of somebody":                              {"", []string{"data-main-0"}, true, false, false, "main"},
+		"of another Etcd":                          {"", []string{"data-main-shop-0"}, false, false, false, "main"},
+		"of no ordinal":                            {"", []string{"data-main-x", "uploads"}, false, false, false, "main"},
+		"nothing is there":                         {"", nil, false, false, false, "main"},
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			e := newEtcd(3, func(e *druidv1alpha1.Etcd) {
@@ -57,7 +60,11 @@ func TestVolumeClaimsKeepTheirNameWithoutAStatefulSet(t *testing.T) {
 				if c.theirs {
 					labels = map[string]string{druidv1alpha1.LabelPartOf: e.Name}
 				}
-				objects = append(objects, claim(name, labels))
+				o := claim(name, labels)
+				if o.SetCreationTimestamp(ago(time.Hour)); c.older {
+					o.SetCreationTimestamp(ago(48 * time.Hour))
+				}
+				objects = append(objects, o)
 			}
 			r, _ := newReconciler(t, objects...)
 			o, err := r.observe(e)

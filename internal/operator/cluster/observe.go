@@ -336,7 +336,7 @@ func (o *Observed) claimName(claims []*corev1.PersistentVolumeClaim) string {
 	}
 	found := ""
 	for _, c := range claims {
-		if c.Labels[druidv1alpha1.LabelManagedBy] != druidv1alpha1.ManagedBy {
+		if c.Labels[druidv1alpha1.LabelManagedBy] != druidv1alpha1.ManagedBy || c.CreationTimestamp.Before(&e.CreationTimestamp) {
 			continue
 		}
 		at := strings.LastIndex(c.Name, "-")

@@ -73,7 +73,7 @@ func Decide(o *Observed, s Settings) (Plan, error) {
 		p.Acted = current
 		return p, nil
 	case job != nil && job.DeletionTimestamp != nil:
-		return Plan{State: Replacing, Reason: druidv1alpha1.ReasonJobReplaced, Message: fmt.Sprintf("the Job %s is being deleted; it is made anew when it is gone%s", job.Name, left(o)), Acted: true}, nil
+		return Plan{State: Replacing, Reason: druidv1alpha1.ReasonJobReplaced, Message: fmt.Sprintf("the Job %s is being deleted; it is made anew when it is gone%s", job.Name, left(o)), Acted: true, Again: deletionPoll}, nil
 	case job != nil && !current:
 		return Plan{State: Replacing, Reason: druidv1alpha1.ReasonJobReplaced, Remove: job, Acted: true,
 			Message: fmt.Sprintf("the Job %s copies what a former specification says, and is deleted first", job.Name)}, nil

@@ -249,8 +249,12 @@ func (f Facts) sleep() Step {
 func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (goes bool, keeps string) {
 	const kept = "; the volumes stay although spec.hibernation.volumes is Delete, as "
 	switch {
-	case f.Claims == 0, final == nil, !f.reaches(final), final.Doubt() != "":
+	case f.Claims == 0, final == nil, !f.reaches(final):
 		return false, ""
+	case final.Doubt() != "" && f.remnant(r) && f.Unprotected:
+		return true, ""
+	case final.Doubt() != "":
+		return false, kept + "of the bucket is known: " + final.Doubt()
 	case f.Revision > final.Revision:
 		return false, fmt.Sprintf(kept+"some member had revision %d", f.Revision)
 	case f.remnant(r) && (f.Unprotected || f.locked(final) || !f.Locks && f.fresh(final)):
