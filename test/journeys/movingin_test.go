@@ -15,33 +15,12 @@ import (
 	"druid.internal/druid/test/stores"
 )
 
-// Plain etcds of this machine become an Etcd, as docs/operations/moving-in.md has it, while clients write. Names in Kubernetes mean
-// nothing to them, so a Service for each pod gives it an address that does.
+// Plain etcds of this machine become an Etcd, as docs/operations/moving-in.md has it, while clients write.
 func moveIn(t *testing.T, s *site) {
 	const namespace = "moving-in"
-	s.namespace(t, namespace)
-	outside, err := stores.StartEtcd(t.Context(), stores.EtcdOptions{Members: 3, Name: "old", Host: s.Host})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(outside.Close)
-	old, err := clientv3.New(clientv3.Config{Endpoints: outside.Endpoints(), Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { old.Close() })
-
-	p := &shop{site: s, namespace: namespace}
-	p.write(t, old)
-	var listed []any
-	for _, m := range outside.Members {
-		listed = append(listed, map[string]any{"name": m.Name, "peerUrls": []string{m.PeerURL}})
-	}
+	p, outside, old, joins := s.outside(t, namespace)
 	settings := backed(s.bucket(t, namespace, namespace, "shop"))
-	settings["etcd"] = map[string]any{
-		"bootstrapWithExistingCluster": map[string]any{"members": listed, "clientEndpoints": outside.Endpoints()},
-		"additionalAdvertisePeerURLs":  p.doors(t, 3),
-	}
+	settings["etcd"] = joins
 	p.make(t, spec(3, settings))
 	const of = druidv1alpha1.ConditionBootstrappedWithExistingCluster
 	s.await(t, "it is told that the members join", p.says(of, druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonBootstrapInProgress, "of 3, one after the other"))
@@ -64,6 +43,32 @@ func moveIn(t *testing.T, s *site) {
 	}
 	if was := e.Status.BootstrapWithExistingCluster; was == nil || len(was.Members) != 3 {
 		t.Errorf("of the cluster before the status says %+v", was)
+	}
+}
+
+// outside is a cluster of this machine to which clients write, and what an Etcd in a namespace says to join it. Names in Kubernetes mean
+// nothing to its members, so a Service for each pod gives it an address that does.
+func (s *site) outside(t *testing.T, namespace string) (p *shop, outside *stores.Etcd, old *clientv3.Client, joins map[string]any) {
+	t.Helper()
+	s.namespace(t, namespace)
+	outside, err := stores.StartEtcd(t.Context(), stores.EtcdOptions{Members: 3, Name: "old", Host: s.Host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(outside.Close)
+	if old, err = clientv3.New(clientv3.Config{Endpoints: outside.Endpoints(), Logger: zap.NewNop()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { old.Close() })
+	p = &shop{site: s, namespace: namespace}
+	p.write(t, old)
+	var listed []any
+	for _, m := range outside.Members {
+		listed = append(listed, map[string]any{"name": m.Name, "peerUrls": []string{m.PeerURL}})
+	}
+	return p, outside, old, map[string]any{
+		"bootstrapWithExistingCluster": map[string]any{"members": listed, "clientEndpoints": outside.Endpoints()},
+		"additionalAdvertisePeerURLs":  p.doors(t, 3),
 	}
 }
 

@@ -11,13 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/test/chart"
-	"druid.internal/druid/test/stores"
 )
 
 // section is the text below a heading of a page of docs/operations.
@@ -140,27 +137,8 @@ func (p *shop) verifies(t *testing.T) {
 // A move into Kubernetes is given up half-way, as docs/operations/moving-in.md has it: the cluster outside goes on with everything.
 func giveTheMoveUp(t *testing.T, s *site) {
 	const namespace = "move-given-up"
-	s.namespace(t, namespace)
-	outside, err := stores.StartEtcd(t.Context(), stores.EtcdOptions{Members: 3, Name: "old", Host: s.Host})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(outside.Close)
-	old, err := clientv3.New(clientv3.Config{Endpoints: outside.Endpoints(), Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { old.Close() })
-	p := &shop{site: s, namespace: namespace}
-	p.write(t, old)
-	var listed []any
-	for _, m := range outside.Members {
-		listed = append(listed, map[string]any{"name": m.Name, "peerUrls": []string{m.PeerURL}})
-	}
-	p.make(t, spec(3, map[string]any{"etcd": map[string]any{
-		"bootstrapWithExistingCluster": map[string]any{"members": listed, "clientEndpoints": outside.Endpoints()},
-		"additionalAdvertisePeerURLs":  p.doors(t, 3),
-	}}))
+	p, _, old, joins := s.outside(t, namespace)
+	p.make(t, spec(3, map[string]any{"etcd": joins}))
 	s.await(t, "all six vote", p.votes(old, "main-0", "main-1", "main-2", "old-0", "old-1", "old-2"))
 
 	commands := typed(t, "moving-in.md", "Giving the move up", 3)

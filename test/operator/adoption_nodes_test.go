@@ -3,7 +3,6 @@ package operator_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -258,7 +257,7 @@ func TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer etcd.Close()
+	t.Cleanup(func() { etcd.Close() })
 	ids, versions, err := memberIDs(t.Context(), s, etcd)
 	if err != nil {
 		t.Fatal(err)
@@ -271,16 +270,7 @@ func TestAClusterOfTheOriginalIsTakenOverWhileClientsWrite(t *testing.T) {
 			t.Fatalf("a member of the original is %q, want it to be reached by TLS", m)
 		}
 	}
-	var w writers.Writers
-	w.Start(t.Context(), etcd)
-	defer w.Stop()
-	await(t, func(context.Context) error {
-		if w.EverAcknowledged() < 100 {
-			return errors.New("too few writes were acknowledged before")
-		}
-		return nil
-	})
-	w.Mark()
+	w := writing(t, etcd)
 	begun := time.Now()
 	m := s.mortal(t, automatic, "images: {all: "+ownImage+"}")
 	m.g.road("shop").shorten(true)

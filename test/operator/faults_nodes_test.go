@@ -36,16 +36,7 @@ func TestOperatorsThatDieAfterEachStepReplaceAndRemoveMembersWhileClientsWrite(t
 	}
 	patient(s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "3 of 3"))
 	etcd := s.etcdOf(t, "shop")
-	var w writers.Writers
-	w.Start(t.Context(), etcd)
-	defer w.Stop()
-	await(t, func(context.Context) error {
-		if w.EverAcknowledged() < 100 {
-			return errors.New("too few writes were acknowledged before")
-		}
-		return nil
-	})
-	w.Mark()
+	w := writing(t, etcd)
 	former, err := s.Client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(former.Items) != 3 {
 		t.Fatalf("%d pods (%v)", len(former.Items), err)
@@ -207,4 +198,20 @@ func (s *site) etcdOf(t *testing.T, namespace string) *clientv3.Client {
 	}
 	t.Cleanup(func() { etcd.Close() })
 	return etcd
+}
+
+// writing has clients write, and returns when many writes were acknowledged. From then on stalls count.
+func writing(t *testing.T, etcd *clientv3.Client) *writers.Writers {
+	t.Helper()
+	w := &writers.Writers{}
+	w.Start(t.Context(), etcd)
+	t.Cleanup(w.Stop)
+	await(t, func(context.Context) error {
+		if w.EverAcknowledged() < 100 {
+			return errors.New("too few writes were acknowledged")
+		}
+		return nil
+	})
+	w.Mark()
+	return w
 }

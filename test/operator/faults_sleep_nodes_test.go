@@ -2,7 +2,6 @@ package operator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -59,15 +58,7 @@ spec:
 	m.until(t, 5*time.Minute, members)
 	m.until(t, 5*time.Minute, s.condition("shop", "main", "BackupReady", "True", "BackupSucceeded", ""))
 	etcd := s.etcdOf(t, "shop")
-	var w writers.Writers
-	w.Start(t.Context(), etcd)
-	defer w.Stop()
-	await(t, func(context.Context) error {
-		if w.EverAcknowledged() < 100 {
-			return errors.New("too few writes were acknowledged")
-		}
-		return nil
-	})
+	w := writing(t, etcd)
 	final := func() bool { // what is in the bucket and ends as a final full does
 		versions, err := store.Raw(store.Root, "shop").Versions(context.WithoutCancel(t.Context()))
 		if err != nil {

@@ -2,9 +2,7 @@ package operator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,7 +10,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -88,25 +85,8 @@ spec: {labels: {}, replicas: 3, storageClass: %s, storageCapacity: 1Gi, etcd: {}
 		}
 		former[claim.UID] = true
 	}
-	service, err := s.Client.CoreV1().Services("shop").Get(t.Context(), "main-client", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(service.Spec.ClusterIP, "2379")}, DialTimeout: 5 * time.Second, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer etcd.Close()
-	var w writers.Writers
-	w.Start(t.Context(), etcd)
-	defer w.Stop()
-	await(t, func(context.Context) error {
-		if w.EverAcknowledged() < 100 {
-			return errors.New("too few writes were acknowledged before")
-		}
-		return nil
-	})
-	w.Mark()
+	etcd := s.etcdOf(t, "shop")
+	w := writing(t, etcd)
 	begun := time.Now()
 	s.change(t, "Etcd", "shop", "main", func(o map[string]any) { set(o, "2Gi", "spec", "storageCapacity") })
 	m.g.road("shop").shorten(true)

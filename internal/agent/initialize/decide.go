@@ -210,7 +210,7 @@ func decideSoleWithout(f Facts) Decision {
 			if reached <= 1 {
 				how = "the data do not tell which revision they reached"
 			}
-			d.Message += "; " + how + ": they are kept beside the data directory, in .kept-TIME, until somebody has saved what they can of the rest, and removes them"
+			d.Message += "; " + how + ": they are kept beside the data directory, with .kept-TIME behind its name, until somebody has saved what they can of the rest, and removes them"
 		}
 		return d
 	}

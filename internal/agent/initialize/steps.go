@@ -41,7 +41,7 @@ func (a *attempt) do(ctx context.Context, f Facts, d Decision) (*outcome, error)
 		return nil, a.save(Journal{Restoring: a.journal.Restoring})
 	case GiveUp:
 		a.o.Board.Move(agentapi.New, "", d.Reason, d.Message)
-		return nil, a.setAside()
+		return nil, a.setAside(false)
 	case RestoreSole, RestoreSeed:
 		return nil, a.restore(ctx, d)
 	case JoinAsLearner:
@@ -74,11 +74,8 @@ func (a *attempt) settle(ctx context.Context) error {
 	return err
 }
 
-// setAside keeps what is on the volume where no etcd finds it.
-func (a *attempt) setAside() error { return a.takeAway(false) }
-
-// takeAway is setAside, of which nothing but a person removes what is to be kept.
-func (a *attempt) takeAway(keep bool) error {
+// setAside puts what is on the volume where no etcd finds it. Nothing but a person removes what is to be kept.
+func (a *attempt) setAside(keep bool) error {
 	if a.data.State == datadir.Missing {
 		return nil
 	}
@@ -167,7 +164,7 @@ func (a *attempt) reason(d Decision) agentapi.Reason {
 
 // bootstrap lets etcd begin a cluster of those whose nonces are given.
 func (a *attempt) bootstrap(f Facts, d Decision, saw map[string]string) (*outcome, error) {
-	if err := a.setAside(); err != nil { // what an etcd left that did not get as far as a log
+	if err := a.setAside(false); err != nil { // what an etcd left that did not get as far as a log
 		return nil, err
 	}
 	if err := a.save(Journal{Cluster: f.Digest, Saw: maps.Clone(saw)}); err != nil {
@@ -210,7 +207,7 @@ func (a *attempt) join(ctx context.Context, f Facts, d Decision) (*outcome, erro
 		}
 		a.o.Log.Info("removed from the cluster what this member was", "member", idText(id), "cluster", idText(d.Cluster.ClusterID))
 	}
-	if err := a.setAside(); err != nil {
+	if err := a.setAside(false); err != nil {
 		return nil, err
 	}
 	own, _ := f.own()
@@ -290,7 +287,7 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	if err := a.save(Journal{Restoring: true}); err != nil {
 		return err
 	}
-	if err := a.takeAway(d.Keep); err != nil {
+	if err := a.setAside(d.Keep); err != nil {
 		return err
 	}
 	own, ok := a.template.Peer(a.o.Name)

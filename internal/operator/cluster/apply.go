@@ -266,10 +266,7 @@ func (r *Reconciler) remove(ctx context.Context, e *druidv1alpha1.Etcd, gone Rem
 // replace deletes a pod, which its StatefulSet makes anew, unless another one has gone since the decision.
 func (r *Reconciler) replace(ctx context.Context, o *Observed, s rollout.Step) error {
 	e, uid := o.Etcd, types.UID(s.UID)
-	if why, err := r.lastLook(ctx, o, s.Pod); err != nil || why != "" {
-		if why != "" {
-			r.log(ctx).Info("a pod is not replaced", "pod", s.Pod, "reason", why)
-		}
+	if may, err := r.mayGo(ctx, o, s.Pod); !may {
 		return err
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: s.Pod}}

@@ -9,10 +9,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lastLook asks the API server for the pods beside one that is about to be deleted, and says which of those that the decision
-// counted on is not what it was; empty: all are. Since they were looked at the sidecars were asked and other Etcds served, which
+// mayGo says whether a pod that was decided about may still be deleted: those beside it that the decision counted on are, by the API
+// server, what they were. Since they were looked at the sidecars were asked and other Etcds served, which
 // takes seconds, and a drain or another operator may have taken one meanwhile: without both there may be no majority.
-func (r *Reconciler) lastLook(ctx context.Context, o *Observed, going string) (string, error) {
+func (r *Reconciler) mayGo(ctx context.Context, o *Observed, going string) (bool, error) {
+	why, err := r.unlike(ctx, o, going)
+	if why != "" {
+		r.log(ctx).Info("a pod stays for now", "pod", going, "reason", why)
+	}
+	return why == "" && err == nil, err
+}
+
+// unlike says which pod but one is not what it was; empty: all are.
+func (r *Reconciler) unlike(ctx context.Context, o *Observed, going string) (string, error) {
 	for _, was := range o.Pods {
 		if was.Name == going || !podReady(was) || was.DeletionTimestamp != nil {
 			continue

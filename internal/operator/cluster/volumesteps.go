@@ -30,13 +30,10 @@ func (r *Reconciler) carryOut(ctx context.Context, o *Observed, a volumes.Action
 	}
 	out.changed = true
 	if a.Kind == volumes.DeletePod {
-		why, err := r.lastLook(ctx, o, a.Pod)
-		switch {
-		case err != nil:
-			out.fail(codeVolumes, err)
-			return
-		case why != "":
-			r.log(ctx).Info("a pod is not restarted", "pod", a.Pod, "reason", why)
+		if may, err := r.mayGo(ctx, o, a.Pod); !may {
+			if err != nil {
+				out.fail(codeVolumes, err)
+			}
 			return
 		}
 	}

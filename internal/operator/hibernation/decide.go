@@ -212,7 +212,11 @@ func (f Facts) sleep() Step {
 	if s.Record != nil && s.Record.AwakeSince == nil {
 		final = s.Record.FinalSnapshot
 	}
-	goes, keeps := f.claimsGo(s.Record, final)
+	goes, why := f.claimsGo(s.Record, final)
+	keeps := ""
+	if why != "" {
+		keeps = "; the volumes stay although spec.hibernation.volumes is Delete, as " + why
+	}
 	switch {
 	case f.Pods > 0:
 		s.Reason, s.Message = druidv1alpha1.ReasonScalingToZero, fmt.Sprintf("the members stop: pods that are left: %d", f.Pods)
@@ -236,37 +240,40 @@ func (f Facts) sleep() Step {
 	case f.Claims == 0:
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, fmt.Sprintf("the cluster has neither members nor volumes; %s, up to revision %d, wakes it", final.Name, final.Revision)
 	case f.remnant(s.Record):
-		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, fmt.Sprintf("the cluster has no members; volumes that are left: %d of %d, no cluster any more, so that %s, up to revision %d, alone wakes it%s", f.Claims-f.Going, f.Slept, final.Name, final.Revision, keeps)
+		s.Reason, s.Message = druidv1alpha1.ReasonHibernatedUnproven, fmt.Sprintf("the cluster has no members; volumes that are left: %d of %d, no cluster any more, so that %s, up to revision %d, alone wakes it, and they stay, as %s", f.Claims-f.Going, f.Slept, final.Name, final.Revision, why)
 	default:
 		s.Reason, s.Message = druidv1alpha1.ReasonHibernated, fmt.Sprintf("the cluster has no members; the volumes and %s, up to revision %d, wake it%s", final.Name, final.Revision, keeps)
 	}
 	return s
 }
 
-// claimsGo says whether the volumes go, and if they were to, what keeps them. When so many have gone that those which are left are no
+// claimsGo says whether the volumes go, and if they were to, why they stay. When so many have gone that those which are left are no
 // cluster any more, they go as well, whatever is wanted now. Before that, and in any case as long as nobody knows that the final full is
 // there, they stay: it may be a long time since the first was to go.
-func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (goes bool, keeps string) {
-	const kept = "; the volumes stay although spec.hibernation.volumes is Delete, as "
+func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (goes bool, why string) {
 	switch {
 	case f.Claims == 0, final == nil, !f.reaches(final):
 		return false, ""
 	case final.Doubt() != "" && f.remnant(r) && f.Unprotected:
 		return true, ""
 	case final.Doubt() != "":
-		return false, kept + "of the bucket is known: " + final.Doubt()
+		return false, "of the bucket is known: " + final.Doubt()
 	case f.Revision > final.Revision:
-		return false, fmt.Sprintf(kept+"some member had revision %d", f.Revision)
+		return false, fmt.Sprintf("some member had revision %d", f.Revision)
 	case f.remnant(r) && (f.Unprotected || f.locked(final) || !f.Locks && f.fresh(final)):
 		return true, ""
 	case f.Keep && !f.remnant(r):
 		return false, ""
 	case f.Unprotected && !f.remnant(r):
-		return false, kept + "spec.hibernation.allowUnprotected is set"
+		return false, "spec.hibernation.allowUnprotected is set"
 	case f.Locks && !f.locked(final):
-		return false, kept + "it is not known to be locked any more"
+		return false, final.Name + " is not known to be locked any more"
 	case !f.locked(final) && !f.fresh(final):
-		return false, fmt.Sprintf(kept+"nobody looked whether it is there since %s: wake the cluster and have it sleep again", at(final.VerifiedAt.Time))
+		why = fmt.Sprintf("nobody looked whether %s is there since %s", final.Name, at(final.VerifiedAt.Time))
+		if !f.remnant(r) { // else there is no cluster that could be woken from them
+			why += ": wake the cluster and have it sleep again"
+		}
+		return false, why
 	}
 	return true, ""
 }
@@ -326,15 +333,15 @@ func (f Facts) wake() Step {
 		s.Message = fmt.Sprintf("the members start, and there is no store for a new full snapshot: %s in %s is kept locked until there is; set spec.backup.store, or spec.hibernation.allowUnprotected to let that lock end", final.Name, final.Store)
 	}
 	if final := r.FinalSnapshot; final != nil && f.Replicas == 0 {
-		switch goes, keeps := f.claimsGo(r, final); {
+		switch goes, why := f.claimsGo(r, final); {
 		case r.VolumesGoSince == nil || r.AwakeSince != nil:
 		case goes:
 			s = f.deleteClaims(s, final)
 			s.Hold = "the volume claims that are left to go, as some are gone already: " + s.Message
 			return s
-		case keeps != "" && f.remnant(r) && f.Claims > 0:
-			return s.hold(druidv1alpha1.ReasonDeletingVolumes, fmt.Sprintf("somebody to decide: volumes that are left: %d of %d, no cluster any more%s; "+
-				"to let them go and begin with what is in the bucket, set spec.hibernation.allowUnprotected; to save what they have, do that before", f.Claims-f.Going, f.Slept, keeps))
+		case why != "" && f.remnant(r) && f.Claims > 0:
+			return s.hold(druidv1alpha1.ReasonDeletingVolumes, fmt.Sprintf("somebody to decide: volumes that are left: %d of %d, no cluster any more, and %s; "+
+				"to let them go and begin with what is in the bucket, set spec.hibernation.allowUnprotected; to save what they have, do that before", f.Claims-f.Going, f.Slept, why))
 		}
 		if (f.Claims == 0 || r.VolumesGoSince != nil) && !f.reaches(final) && !f.Unprotected {
 			return s.hold(druidv1alpha1.ReasonStoreChanged, "the store: without volumes the members would begin with what is in another place, or with nothing; "+f.elsewhere(final)+"; or set spec.hibernation.allowUnprotected to begin so")

@@ -364,7 +364,7 @@ func TestVolumesGoOnlyWhenAProvenSnapshotHasEverything(t *testing.T) {
 // Restored from the bucket they would lack what is on the volume, and with it alone there is no cluster.
 func TestWithTooFewVolumesAndNoProofSomebodyDecides(t *testing.T) {
 	s := Decide(falling(stopped, deletes, recorded(going), expired, no(1), wanted))
-	if s.DeleteClaims || s.Reason != druidv1alpha1.ReasonDeletingVolumes || !strings.Contains(s.Hold, "volumes that are left: 1 of 3") || !strings.Contains(s.Hold, "as it is not known to be locked any more") {
+	if s.DeleteClaims || s.Reason != druidv1alpha1.ReasonDeletingVolumes || !strings.Contains(s.Hold, "volumes that are left: 1 of 3") || !strings.Contains(s.Hold, "and Full-9 is not known to be locked any more") {
 		t.Errorf("%+v, want members to be held and nothing to go", s)
 	}
 }
