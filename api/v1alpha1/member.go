@@ -106,7 +106,7 @@ type MemberReport struct {
 	// etcdbr_defragmentation_duration_seconds tells of them.
 	// +optional
 	LastDefragmentation *Defragmentation `json:"lastDefragmentation,omitempty"`
-	// Volumes that were mounted here and hold the data of somebody else, one entry per volume.
+	// Volumes that were mounted here and are somebody else's, or hold the data of somebody else, one entry per owner.
 	// +listType=map
 	// +listMapKey=volumeID
 	// +optional
@@ -387,7 +387,7 @@ type VolumeMismatch struct {
 	// When the right volume was there again.
 	// +optional
 	FixedAt *metav1.Time `json:"fixedAt,omitempty"`
-	// Which volume it is.
+	// Whose volume it is, as the file safe_guard on it or the data say. A member sees no other name of a volume.
 	// +required
 	VolumeID string `json:"volumeID"`
 	// How often the member started with it.

@@ -204,13 +204,14 @@ func decideSoleWithout(f Facts) Decision {
 		}
 		d := Decision{Action: RestoreSole, Rule: "6.4", Reason: agentapi.DBValidationFailed,
 			Message: fmt.Sprintf("%s, and the backup reaches revision %d", why, f.Backup.Latest)}
-		if reached := max(f.Data.Revision, f.Data.AtMost); invalid && (reached > f.Backup.Latest || reached <= 1) {
-			d.Keep = true
-			how := fmt.Sprintf("the data reached revision %d", reached)
-			if reached <= 1 {
-				how = "the data do not tell which revision they reached"
-			}
-			d.Message += "; " + how + ": they are kept beside the data directory, with .kept-TIME behind its name, until somebody has saved what they can of the rest, and removes them"
+		switch reached := max(f.Data.Revision, f.Data.AtMost); {
+		case !invalid:
+		case reached > f.Backup.Latest:
+			d.Keep, d.Message = true, fmt.Sprintf("%s; the data reached revision %d", d.Message, reached)
+		case reached <= 1:
+			d.Keep, d.Message = true, d.Message+"; the data do not tell which revision they reached"
+		case f.Data.AtMost == 0:
+			d.Keep, d.Message = true, fmt.Sprintf("%s; the database reached revision %d, and how far its log went beyond cannot be told", d.Message, reached)
 		}
 		return d
 	}

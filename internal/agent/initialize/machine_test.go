@@ -578,25 +578,43 @@ func TestASidecarYoungerThanItsEtcdFindsOutToo(t *testing.T) {
 	}
 }
 
-// The store had not taken anything for hours when the data were damaged: what is beyond the backup is there alone.
+// The store had not taken anything for hours when the data were damaged: what is beyond the backup is there alone. Where they are is told
+// by the restore that succeeds, also if it is not the first one, as of a store that does not answer for long.
 func TestDamagedDataBeyondTheBackupAreKept(t *testing.T) {
-	for revision, want := range map[int]bool{1: true, 8: false, 9: false, 10: true} {
-		r := newRig(t, 1, has(datadir.Invalid, revision))
-		r.backup = func() (Backup, error) {
-			return Backup{State: BackupExists, Latest: 9, Uploaded: 9, Relation: RelationSame}, nil
-		}
-		r.restore = func(RestoreOrder) error {
-			has(datadir.Valid, 1_000_000_009)(&r.facts)
-			return nil
-		}
-		if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
-			t.Fatalf("the state is %s", got)
-		}
-		if kept := slices.Contains(r.did, "keep that"); kept != want {
-			t.Errorf("revision %d, and the backup reaches 9: kept is %t, want %t", revision, kept, want)
-		}
-		if told := r.o.Board.Get().LastRestoration; strings.Contains(told.Message, ": they are kept beside the data directory") != want {
-			t.Errorf("revision %d: it is told that %s", revision, told.Message)
+	for phrase, c := range map[string]struct {
+		data func(*Facts)
+		why  string // empty: they go
+	}{
+		"they have nothing":                 {has(datadir.Invalid, 1), "do not tell which revision"},
+		"they have less":                    {has(datadir.Invalid, 8), ""},
+		"they have as much":                 {has(datadir.Invalid, 9), ""},
+		"they have more":                    {has(datadir.Invalid, 10), "the data reached revision 10"},
+		"with their log they have more":     {has(datadir.Invalid, 8, atMost(10)), "the data reached revision 10"},
+		"their log was not read to its end": {has(datadir.Invalid, 8, atMost(0)), "how far its log went beyond cannot be told"},
+	} {
+		for failures := range 2 {
+			r := newRig(t, 1, c.data)
+			r.backup = func() (Backup, error) {
+				return Backup{State: BackupExists, Latest: 9, Uploaded: 9, Relation: RelationSame}, nil
+			}
+			left := failures
+			r.restore = func(RestoreOrder) error {
+				if left--; left >= 0 {
+					return ErrUnavailable
+				}
+				has(datadir.Valid, 1_000_000_009)(&r.facts)
+				return nil
+			}
+			if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+				t.Fatalf("the state is %s", got)
+			}
+			if kept := slices.Contains(r.did, "keep that"); kept != (c.why != "") {
+				t.Errorf("%s: kept is %t", phrase, kept)
+			}
+			told := r.o.Board.Get().LastRestoration
+			if strings.Contains(told.Message, "/data/new.etcd.kept-TIME") != (c.why != "") || failures == 0 && !strings.Contains(told.Message, c.why) || told.Status != agentapi.Success {
+				t.Errorf("%s, after %d failures: it is told that %s: %s", phrase, failures, told.Status, told.Message)
+			}
 		}
 	}
 }

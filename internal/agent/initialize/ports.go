@@ -29,6 +29,8 @@ type Directory interface {
 	Settle(ctx context.Context) error
 	// SetAside is [datadir.SetAside], or [datadir.Keep]; it has been done already if there is nothing.
 	SetAside(keep bool) error
+	// Kept is [datadir.Kept].
+	Kept() ([]string, error)
 }
 
 // Neighbours are the other members; [neighbours.Asker] is one.
@@ -105,6 +107,8 @@ func (d directory) Settle(ctx context.Context) error {
 	_, err := datadir.Settle(ctx, d.dir)
 	return err
 }
+
+func (d directory) Kept() ([]string, error) { return datadir.Kept(d.dir) }
 
 func (d directory) SetAside(keep bool) error {
 	away := datadir.SetAside

@@ -35,6 +35,7 @@ type rig struct {
 	restore  func(RestoreOrder) error
 	settles  func(context.Context) error
 	did      []string
+	kept     []string
 	clock    time.Time
 	pauses   int
 	paused   func(n int) // called with the number of the pause
@@ -158,9 +159,16 @@ func (r *rig) SetAside(keep bool) error {
 	defer r.mu.Unlock()
 	if r.note("set aside"); keep {
 		r.note("keep that")
+		r.kept = append(r.kept, "/data/new.etcd.kept-TIME")
 	}
 	r.facts.Data = datadir.Inspection{State: datadir.Missing}
 	return nil
+}
+
+func (r *rig) Kept() ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.kept), nil
 }
 
 func (r *rig) Load() (Journal, error) {

@@ -76,6 +76,8 @@ func (n *node) inspection() datadir.Inspection {
 
 func (p *process) Settle(context.Context) error { return p.point() }
 
+func (p *process) Kept() ([]string, error) { return nil, p.point() }
+
 func (p *process) SetAside(bool) error {
 	if err := p.point(); err != nil {
 		return err

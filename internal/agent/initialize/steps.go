@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"druid.internal/druid/internal/agent/memberconf"
@@ -289,6 +290,13 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	}
 	if err := a.setAside(d.Keep); err != nil {
 		return err
+	}
+	kept, err := a.o.Directory.Kept()
+	if err != nil {
+		return err
+	}
+	if len(kept) > 0 { // also by an attempt before this one
+		d.Message += fmt.Sprintf("; damaged data that were kept before a restore, until somebody has saved what they can of what the backup lacks, and removes them: %s", strings.Join(kept, ", "))
 	}
 	own, ok := a.template.Peer(a.o.Name)
 	if !ok {

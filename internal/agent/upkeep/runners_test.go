@@ -281,6 +281,20 @@ func TestNobodyIsDefragmentedWhileASnapshotIsReadFromIt(t *testing.T) {
 	expect(t, f, "defragment 1")
 }
 
+// Of several members the others are, and the one that leads keeps the leadership: with it the full snapshot would be lost.
+func TestNobodyLosesTheLeadershipWhileASnapshotIsReadFromIt(t *testing.T) {
+	f, c := fake(t, "m-0* m-1 m-2")
+	streams := true
+	d := defragmenter(t, f, c, DefragOptions{Streams: func() bool { return streams }})
+	d.Request()
+	d.tick(t.Context())
+	expect(t, f, "defragment 2", "defragment 3")
+	streams = false
+	c.advance(time.Minute)
+	d.tick(t.Context())
+	expect(t, f, "move leader 1 to 2", "defragment 1")
+}
+
 func TestBadDefragmentationOptionsAreRefusedWithTheRemedy(t *testing.T) {
 	for name, o := range map[string]struct {
 		DefragOptions

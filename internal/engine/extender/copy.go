@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
@@ -88,6 +89,9 @@ func (x *run) copyAs(ctx context.Context, s timeline.Snapshot, key snapshot.Key,
 	if err != nil {
 		return m, fmt.Errorf("copy %s to %s: %w", s.Ref, m.snapshot, err)
 	}
+	x.asked.Lock()
+	x.written[s.Ref] = key.Name
+	x.asked.Unlock()
 	if got.Size != manifest.Size {
 		return m, fmt.Errorf("copy %s to %s: %w: %d bytes arrived, not %d", s.Ref, m.snapshot, fetch.ErrDamaged, got.Size, manifest.Size)
 	}
@@ -103,11 +107,19 @@ func (x *run) copyAs(ctx context.Context, s timeline.Snapshot, key snapshot.Key,
 	return m, err
 }
 
+// afterwards is for how long a run that has to end goes on to see whether anything was excluded while it was copied.
+const afterwards = 20 * time.Second
+
 // excludedSince has the copies of this run be excluded whose source was while it was copied: whoever did that looked for copies, but
 // perhaps before these were there. It is looked once, when all are written: then each of the two sees what the other wrote, or both do.
 func (x *run) excludedSince(ctx context.Context) error {
-	if len(x.copies) == 0 {
+	if len(x.written) == 0 {
 		return nil
+	}
+	if ctx.Err() != nil { // the copies are there all the same
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), afterwards)
+		defer cancel()
 	}
 	now, err := catalog.Read(ctx, x.q.Store, x.q.Prefix, catalog.Options{Tags: catalog.TagsOfAll})
 	if err != nil {
@@ -116,8 +128,8 @@ func (x *run) excludedSince(ctx context.Context) error {
 	var all error
 	for _, l := range now.Timeline.Lineages {
 		for _, s := range l.Snapshots {
-			if m, copied := x.copies[s.Ref]; copied && s.Excluded {
-				all = errors.Join(all, x.excludeCopy(ctx, s.Name(), m.snapshot))
+			if name, copied := x.written[s.Ref]; copied && s.Excluded {
+				all = errors.Join(all, x.excludeCopy(ctx, s.Name(), name))
 			}
 		}
 	}
@@ -125,15 +137,12 @@ func (x *run) excludedSince(ctx context.Context) error {
 }
 
 // excludeCopy excludes one, and says so in any case: what the run wanted to keep is not kept.
-func (x *run) excludeCopy(ctx context.Context, of snapshot.Name, key string) error {
-	k, err := snapshot.ParseKey(x.q.Prefix, key)
-	if err == nil {
-		_, err = excluder.Run(ctx, excluder.Request{Store: x.q.Store, Prefix: x.q.Prefix, Names: []snapshot.Name{k.Name}, LeaveNothing: true, Reason: "a copy of " + of.String() + ", which was excluded while it was copied"})
-	}
+func (x *run) excludeCopy(ctx context.Context, of, name snapshot.Name) error {
+	_, err := excluder.Run(ctx, excluder.Request{Store: x.q.Store, Prefix: x.q.Prefix, Names: []snapshot.Name{name}, LeaveNothing: true, Reason: "a copy of " + of.String() + ", which was excluded while it was copied"})
 	if err != nil {
-		return fmt.Errorf("%s was excluded while it was copied to %s, which restores would use in its place: exclude that, too (etcdbrctl exclude): %w", of, key, err)
+		return fmt.Errorf("%s was excluded while it was copied to %s, which restores would use in its place: exclude that, too (etcdbrctl exclude): %w", of, name, err)
 	}
-	return fmt.Errorf("%s was excluded while it was copied: the copy %s is excluded, too; run again to keep what is left", of, k.Name)
+	return fmt.Errorf("%s was excluded while it was copied: the copy %s is excluded, too; run again to keep what is left", of, name)
 }
 
 // manifest is that of the copy, but for its name.

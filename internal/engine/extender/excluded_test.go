@@ -2,6 +2,8 @@ package extender_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -10,14 +12,15 @@ import (
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/engine/excluder"
+	"druid.internal/druid/internal/engine/extender"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
 
-// meanwhile does something before the first copy inside the store, and after the first tag is set.
+// meanwhile does something before the first copy, after it was written, and after the first tag is set.
 type meanwhile struct {
 	*storetest.Memory
-	copied, tagged func()
+	copied, written, tagged func()
 }
 
 func (m *meanwhile) Copy(ctx context.Context, from store.Reader, src store.Version, key string, o store.PutOptions) (store.Object, error) {
@@ -26,6 +29,16 @@ func (m *meanwhile) Copy(ctx context.Context, from store.Reader, src store.Versi
 		do()
 	}
 	return m.Memory.Copy(ctx, from, src, key, o)
+}
+
+func (m *meanwhile) Put(ctx context.Context, key string, body io.Reader, o store.PutOptions) (store.Object, error) {
+	got, err := m.Memory.Put(ctx, key, body, o)
+	if k, _ := snapshot.ParseKey(prefix, key); m.written != nil && err == nil && k.Object == snapshot.SnapshotObject {
+		do := m.written
+		m.written = nil
+		do()
+	}
+	return got, err
 }
 
 func (m *meanwhile) SetTag(ctx context.Context, v store.Version, key, value string) error {
@@ -43,6 +56,13 @@ func TestWhatIsExcludedWhileItIsCopiedStaysExcluded(t *testing.T) {
 		"before the copy is written": func(s sleeper, at *meanwhile, exclude func(store.Store)) {
 			at.copied = func() { exclude(s.Memory) }
 			if _, err := s.try(at); err == nil || !strings.Contains(err.Error(), "was excluded while it was copied: the copy") {
+				t.Errorf("the run tells %v", err)
+			}
+		},
+		"and the run is told to end before it could look": func(s sleeper, at *meanwhile, exclude func(store.Store)) {
+			ctx, end := context.WithCancel(t.Context())
+			at.copied, at.written = func() { exclude(s.Memory) }, end
+			if _, err := extender.Run(ctx, s.request(at)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "is excluded, too") {
 				t.Errorf("the run tells %v", err)
 			}
 		},

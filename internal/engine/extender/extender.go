@@ -182,7 +182,7 @@ func Run(ctx context.Context, q Request) (Report, error) {
 		q.Progress = func(string, int64, int64) {}
 	}
 	x := &run{q: q, report: Report{Location: q.Store.Capabilities().Location, Prefix: q.Prefix, DryRun: q.DryRun, Objects: []Object{}},
-		measured: map[timeline.Ref]measure{}, told: map[timeline.Ref]subject{}, copies: map[timeline.Ref]made{}}
+		measured: map[timeline.Ref]measure{}, told: map[timeline.Ref]subject{}, copies: map[timeline.Ref]made{}, written: map[timeline.Ref]snapshot.Name{}}
 	err := x.run(ctx)
 	x.report.Changes, x.report.BytesRead, x.report.BytesMoved = x.changes.Load(), x.bytesRead.Load(), x.bytesMoved.Load()
 	if err != nil {

@@ -46,7 +46,9 @@ type run struct {
 	asked  sync.Mutex               // of what follows, but for before
 	told   map[timeline.Ref]subject // locks that were asked for, or given, in this run
 	copies map[timeline.Ref]made    // that this run made
-	before int                      // objects that were reported before those of the newest chain
+	// written are their names, also of those of which the rest failed: their bytes stand there.
+	written map[timeline.Ref]snapshot.Name
+	before  int // objects that were reported before those of the newest chain
 
 	changes, bytesRead, bytesMoved atomic.Int64
 	copying                        sync.Mutex // copies are made one by one: each takes a name

@@ -98,7 +98,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 	n.deltaBytes += contentBytes(n.lastDelta)
 	n.revisions += name.Last - name.Start + 1
 	deltas, revisions := n.deltas, n.revisions
-	resumed := n.lastFull != nil && n.lastFull.Key.Name.Final && n.lastFull.Key.Name.Last < name.Last
+	resumed := n.lastFull != nil && n.lastFull.Key.Name.Final && n.lastFull.Manifest.LastRevision < name.Last
 	n.mu.Unlock()
 	if resumed {
 		n.wantFull(writtenOn)

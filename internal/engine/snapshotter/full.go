@@ -145,7 +145,7 @@ func (n *session) takeFull(ctx context.Context, which asked) (Taken, error) {
 	}
 	n.setFailed(false)
 	n.mu.Lock()
-	if f := n.lastFull; n.due == writtenOn && f != nil && (!f.Key.Name.Final || n.lastDelta == nil || n.lastDelta.Key.Name.Last <= f.Key.Name.Last) {
+	if f := n.lastFull; n.due == writtenOn && f != nil && (!f.Key.Name.Final || n.lastDelta == nil || n.lastDelta.Key.Name.Last <= f.Manifest.LastRevision) {
 		n.due = "" // what was written on is in this one: its own deltas were uploaded before
 	}
 	n.mu.Unlock()

@@ -474,25 +474,66 @@ func TestNoFullFollowsAFinalOneThatHasEverything(t *testing.T) {
 	t.Parallel()
 	e, s := newEtcd(t), memory()
 	e.put(3)
-	r := start(t, config(e, s))
+	cfg := config(e, s)
+	cfg.DeltaPeriod = time.Hour // nothing but the full has deltas uploaded
+	r := start(t, cfg)
 	r.full(true)
 	e.put(1)
 	second := r.full(true)
+	r.nothingOwed(second)
+}
+
+// A lease that ends while the final full is read makes a revision that the full has, and its name does not tell of.
+func TestNoFullFollowsAFinalOneThatHasMoreThanItsNameTells(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(3)
+	r := start(t, config(e, s))
+	final := r.full(true)
 	n := r.current
 	n.mu.Lock()
-	due := n.due
+	n.lastFull.Manifest.LastRevision++
 	n.mu.Unlock()
-	if due != "" {
-		t.Errorf("after %s another full is due: %s", second.Key.Name, due)
+	e.put(1)
+	r.delta()
+	r.nothingOwed(final)
+}
+
+// nothingOwed: no full follows that one. Whoever takes one that is owed has had its turn before the one who asks here.
+func (r *running) nothingOwed(last Taken) {
+	r.t.Helper()
+	if _, err := r.current.takeFull(r.t.Context(), asked{demanded: true}); err != nil {
+		r.t.Fatal(err)
 	}
-	r.stop()
-	for _, l := range read(t, s).Timeline.Lineages {
+	for _, l := range read(r.t, r.current.cfg.Store).Timeline.Lineages {
 		for _, f := range l.Snapshots {
-			if f.Full() && f.Name().Created > second.Key.Name.Created {
-				t.Errorf("%s follows %s", f.Name(), second.Key.Name)
+			if f.Full() && f.Name().Created > last.Key.Name.Created {
+				r.t.Errorf("%s follows %s", f.Name(), last.Key.Name)
 			}
 		}
 	}
+}
+
+// Deltas may wait for the full that is owed, so it stays owed when the one that is being taken has what clients wrote on.
+func TestAFullThatIsOwedIsNotForgottenWhenClientsWriteOn(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(3)
+	r := start(t, config(e, s))
+	r.full(false)
+	n := r.current
+	n.slot <- struct{}{} // a full is being taken
+	const lost = "etcd no longer tells every revision"
+	for _, why := range []string{lost, writtenOn} {
+		n.wantFull(why)
+	}
+	n.mu.Lock()
+	due := n.due
+	n.mu.Unlock()
+	if due != lost {
+		t.Errorf("a full is due as %q, want %q", due, lost)
+	}
+	<-n.slot
 }
 
 // The same of the full with which another one would begin, as when the leadership moves in between.

@@ -124,10 +124,13 @@ func (n *session) lost(ctx context.Context, why error) error {
 	return nil
 }
 
-// wantFull has a full taken as soon as possible.
+// wantFull has a full taken as soon as possible. What another full has too, that clients wrote on, takes the place of no
+// other reason: deltas may wait for the full.
 func (n *session) wantFull(why string) {
 	n.mu.Lock()
-	n.due = why
+	if n.due == "" || why != writtenOn {
+		n.due = why
+	}
 	n.mu.Unlock()
 	select {
 	case n.asked <- struct{}{}:

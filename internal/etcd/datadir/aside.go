@@ -24,7 +24,8 @@ func SetAside(dir string, now time.Time) (string, error) {
 	return setAsideAt(dir, asideMark, now, false)
 }
 
-// Keep is SetAside to a name, dir.kept-TIME, at which neither [Aside] nor [Forget] finds the data: nothing but a person removes them.
+// Keep is SetAside to a name, dir.kept-TIME, at which neither [Aside] nor [Forget] finds the data, but [Kept]: nothing but a person
+// removes them.
 func Keep(dir string, now time.Time) (string, error) { return setAsideAt(dir, keptMark, now, false) }
 
 func setAsideAt(dir, mark string, now time.Time, mounted bool) (string, error) {
@@ -68,14 +69,17 @@ const (
 )
 
 // Aside lists what was set aside from dir, the oldest first.
-func Aside(dir string) ([]string, error) { return asideAt(dir, false) }
+func Aside(dir string) ([]string, error) { return markedAt(dir, asideMark, false) }
 
-func asideAt(dir string, mounted bool) ([]string, error) {
+// Kept lists what [Keep] took away from dir, the oldest first.
+func Kept(dir string) ([]string, error) { return markedAt(dir, keptMark, false) }
+
+func markedAt(dir, mark string, mounted bool) ([]string, error) {
 	p, err := locate(dir, mounted)
 	if err != nil {
 		return nil, err
 	}
-	parent, prefix := filepath.Dir(p.target), filepath.Base(p.target)+asideMark
+	parent, prefix := filepath.Dir(p.target), filepath.Base(p.target)+mark
 	entries, err := os.ReadDir(parent)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -100,7 +104,7 @@ func asideAt(dir string, mounted bool) ([]string, error) {
 func Forget(dir string) ([]string, error) { return forgetAt(dir, false) }
 
 func forgetAt(dir string, mounted bool) ([]string, error) {
-	all, err := asideAt(dir, mounted)
+	all, err := markedAt(dir, asideMark, mounted)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

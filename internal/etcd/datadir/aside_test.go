@@ -50,7 +50,7 @@ func TestDataAreSetAsideListedAndForgotten(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := asideAt(dir, mounted)
+			got, err := markedAt(dir, asideMark, mounted)
 			if diff := cmp.Diff([]string{first, second}, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -62,7 +62,7 @@ func TestDataAreSetAsideListedAndForgotten(t *testing.T) {
 			if diff := cmp.Diff([]string{first, second}, gone); diff != "" || err != nil {
 				t.Errorf("forgotten, %v (-want +got):\n%s", err, diff)
 			}
-			if left, err := asideAt(dir, mounted); len(left) > 0 || err != nil {
+			if left, err := markedAt(dir, asideMark, mounted); len(left) > 0 || err != nil {
 				t.Errorf("%q are left, %v", left, err)
 			}
 			if _, err := os.Stat(filepath.Join(root, target+".aside-yesterday")); err != nil {

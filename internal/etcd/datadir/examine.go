@@ -165,7 +165,7 @@ func (e *examination) readState() error {
 	}
 	e.state = s
 	f := &e.found
-	f.Revision, f.CompactRevision, f.AtMost = s.Revision, s.CompactRevision, s.Revision
+	f.Revision, f.CompactRevision = s.Revision, s.CompactRevision
 	f.Membership, f.StorageVersion, f.ClusterVersion, f.DowngradeTo = s.Members, s.StorageVersion, s.ClusterVersion, s.DowngradeTo
 	f.Alarms, f.AppliedIndex = s.Alarms, s.ConsistentIndex
 	return nil

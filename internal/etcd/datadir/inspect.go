@@ -52,7 +52,7 @@ type Inspection struct {
 	// Revision is the last one that the database contains; 1: none was ever written.
 	Revision        snapshot.Revision
 	CompactRevision snapshot.Revision // -1: never compacted
-	// AtMost is the revision that an etcd starting here may reach by the log alone.
+	// AtMost is the revision that an etcd starting here may reach by the log alone; 0: the log could not be read to its end.
 	AtMost  snapshot.Revision
 	Lineage *Identity // nil: the directory has none
 	// Membership is the members as of the end of the log, or, if the log is no good, as of the
@@ -104,7 +104,7 @@ func Inspect(ctx context.Context, dir string, mode Mode, progress func(done, tot
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	e := &examination{dir: dir, mode: mode, progress: progress, found: Inspection{Revision: 1, CompactRevision: -1, AtMost: 1}}
+	e := &examination{dir: dir, mode: mode, progress: progress, found: Inspection{Revision: 1, CompactRevision: -1}}
 	err := withFaults(func() error { return e.run(ctx) })
 	e.close()
 	var d *damage

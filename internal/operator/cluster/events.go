@@ -46,6 +46,7 @@ var (
 	HibernationHeld  = Event{"HibernationHeld", corev1.EventTypeWarning, "Hibernate", "the members go on although none is wanted: what they have is not safe yet; the message says what to do"}
 	HoldsStay        = Event{"HoldsStay", corev1.EventTypeWarning, "Observe", "backups that runs of the extension hold stay held, as there is no new full snapshot where they are, or no run releases them; the message says where or why, and what to do"}
 	ProtectionEnds   = Event{"ProtectionEnds", corev1.EventTypeWarning, "Observe", "the final snapshot of a hibernated Etcd is not protected, or soon will not be; the message says until when and why"}
+	MemberRestored   = Event{"MemberRestored", corev1.EventTypeWarning, "Observe", "a member's data were made from the backup; the message says why, and where data that were kept are: they alone have what the backup lacks"}
 	Deleting         = Event{"Deleting", corev1.EventTypeNormal, "Delete", "the objects of the Etcd are deleted; its volumes and backups stay"}
 )
 
@@ -54,7 +55,7 @@ func Events() []Event {
 	return []Event{
 		Applied, ApplyFailed, Refused, ChangeUndone, ImagesReplaced, ScheduleInvalid, Scaling, PodReplaced, VolumesGrow, VolumeReplaced, PodRestarted, TakingOver, SecretsKept,
 		BackupFailing, QuorumLost, ClusterIDMismatch, VolumesNotReady, BackupTampered, BackupsUnprotected,
-		SnapshotExcluded, SnapshotIncluded, Hibernating, HibernationHeld, HoldsStay, ProtectionEnds, Deleting,
+		SnapshotExcluded, SnapshotIncluded, Hibernating, HibernationHeld, HoldsStay, ProtectionEnds, MemberRestored, Deleting,
 	}
 }
 

@@ -60,6 +60,8 @@ type Reconciler struct {
 	claims map[types.UID]claimNews
 	quiet  map[types.UID]Quiet
 	writes map[types.UID]wroteSet // by Etcd, until the cache has it
+	// restored is when restores of members ended that were told of, by Etcd and member.
+	restored map[types.UID]map[string]time.Time
 }
 
 // Reconcile looks at one Etcd.
@@ -386,7 +388,7 @@ func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome,
 			r.event(e, Scaling, op.Description)
 		}
 	}
-	for _, n := range slices.Concat(holdNews(health.Hibernation(o.Observation), s.Hibernation), hibernationNews(e.Status.Conditions, s.Conditions), conditionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup)) {
+	for _, n := range slices.Concat(holdNews(health.Hibernation(o.Observation), s.Hibernation), hibernationNews(e.Status.Conditions, s.Conditions), conditionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup), r.restoreNews(o)) {
 		r.event(e, n.kind, n.note)
 	}
 }

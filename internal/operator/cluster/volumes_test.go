@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -204,7 +205,7 @@ func TestWhatIsPendingWithoutBeingAsked(t *testing.T) {
 		"the only one's": {[]func(*Observed){bound("disk", false), capacity("32Gi"), grownTemplate, wants(1)}, false, false},
 		"read-only":      {[]func(*Observed){bound("disk", false), says(0, druidv1alpha1.MemberReasonVolumeReadOnly, "")}, true, true},
 		"wrong and restarted": {[]func(*Observed){bound("disk", false), says(0, druidv1alpha1.MemberReasonVolumeMismatch, "theirs"), func(o *Observed) {
-			o.Members[0].Annotations = map[string]string{druidv1alpha1.AnnotationVolumeActions: `{"restart":{"volumes":["theirs"],"pod":"former","at":"2025-06-01T02:00:00Z"}}`}
+			o.Members[0].Annotations = map[string]string{druidv1alpha1.AnnotationVolumeActions: fmt.Sprintf(`{"restart":{"volumes":["theirs on %s"],"pod":"former","at":"2025-06-01T02:00:00Z"}}`, o.Claims[0].Spec.VolumeName)}
 		}}, false, false},
 	} {
 		o := running(t, 3, c.change...)

@@ -122,10 +122,12 @@ func TestTheGenerationIsThatOfWhichTheJobWasMade(t *testing.T) {
 func TestSecretsAreLookedForUntilAPodHasStarted(t *testing.T) {
 	running := withPod(container(corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}))
 	ambient := changed(func(t *druidv1alpha1.EtcdCopyBackupsTask) { t.Spec.TargetStore.SecretRef = nil })
+	deleting := func(o *Observed) { o.Job.DeletionTimestamp = ptr(metav1.NewTime(testNow)) }
 	for name, c := range map[string]struct {
 		changes []func(*Observed)
 		again   bool
 	}{
+		"a Job is being deleted":       {[]func(*Observed){running, deleting}, true}, // its pods tell nobody that they end
 		"before there is a Job":        {[]func(*Observed){func(o *Observed) { o.Job = nil }}, true},
 		"while there is no pod":        {nil, true},
 		"one is missing":               {[]func(*Observed){func(o *Observed) { o.Job = nil }, lacks("target")}, true},

@@ -214,7 +214,7 @@ func (f Facts) sleep() Step {
 	}
 	goes, why := f.claimsGo(s.Record, final)
 	keeps := ""
-	if why != "" {
+	if why != "" && !f.Keep {
 		keeps = "; the volumes stay although spec.hibernation.volumes is Delete, as " + why
 	}
 	switch {
@@ -252,15 +252,17 @@ func (f Facts) sleep() Step {
 // there, they stay: it may be a long time since the first was to go.
 func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (goes bool, why string) {
 	switch {
-	case f.Claims == 0, final == nil, !f.reaches(final):
+	case f.Claims == 0, final == nil:
 		return false, ""
-	case final.Doubt() != "" && f.remnant(r) && f.Unprotected:
+	case f.remnant(r) && f.Unprotected: // which was set since: it keeps volumes of which none has gone
 		return true, ""
+	case !f.reaches(final):
+		return false, ""
 	case final.Doubt() != "":
 		return false, "of the bucket is known: " + final.Doubt()
 	case f.Revision > final.Revision:
 		return false, fmt.Sprintf("some member had revision %d", f.Revision)
-	case f.remnant(r) && (f.Unprotected || f.locked(final) || !f.Locks && f.fresh(final)):
+	case f.remnant(r) && (f.locked(final) || !f.Locks && f.fresh(final)):
 		return true, ""
 	case f.Keep && !f.remnant(r):
 		return false, ""
@@ -290,7 +292,12 @@ func (f Facts) deleteClaims(s Step, final *druidv1alpha1.FinalSnapshot) Step {
 		s.Record.VolumesGoSince = f.moment()
 	}
 	s.Reason, s.DeleteClaims = druidv1alpha1.ReasonDeletingVolumes, true
-	s.Message = fmt.Sprintf("volume claims that go: %d; %s wakes the cluster", f.Claims, final.Name)
+	s.Message = fmt.Sprintf("volume claims that go: %d; ", f.Claims)
+	if f.reaches(final) {
+		s.Message += final.Name + " wakes the cluster"
+	} else {
+		s.Message += "the members begin with what is in " + cmp.Or(f.Store, "no store")
+	}
 	return s
 }
 

@@ -342,11 +342,16 @@ func TestVolumesGoOnlyWhenAProvenSnapshotHasEverything(t *testing.T) {
 		"the same, members are wanted, accepted":                   {falling(stopped, deletes, with(damaged), recordedGoing, no(1), wanted, unprotected), "DeletingVolumes", true},
 		"the same, and that is accepted":                           {falling(stopped, deletes, recorded(going), expired, no(1), unprotected), "DeletingVolumes", true},
 		"the same, members are wanted, and that is accepted":       {falling(stopped, deletes, recorded(going), expired, no(1), unprotected, wanted), "DeletingVolumes", true},
+		"some have gone, it is elsewhere, and that is accepted":    {falling(stopped, deletes, recorded(going, elsewhere), no(1), unprotected), "DeletingVolumes", true},
+		"elsewhere, accepted, and members are wanted again":        {falling(stopped, deletes, recorded(going, elsewhere), no(1), unprotected, wanted), "DeletingVolumes", true},
+		"none has gone, it is elsewhere, and that is accepted":     {falling(stopped, deletes, recorded(elsewhere), unprotected), "StoreChanged", false},
+		"some have gone, a member had more, and that is accepted":  {falling(stopped, deletes, recorded(going), no(1), more, unprotected), "DeletingVolumes", true},
+		"a member had more, and they stay by default":              {falling(stopped, recorded(), more), "Hibernated", false},
 		"pods end first":                                           {falling(stopped, deletes, recorded(), func(f *Facts) { f.Pods = 1 }), "ScalingToZero", false},
 		"nothing is recorded":                                      {falling(stopped, deletes), "HibernatedUnproven", false},
 		"the record is of another Etcd":                            {falling(stopped, deletes, recorded(func(r *druidv1alpha1.HibernationStatus) { r.EtcdUID = "other" })), "HibernatedUnproven", false},
 		"it was to wake up since":                                  {falling(stopped, deletes, recorded(awake)), "HibernatedUnproven", false},
-		"a member had more":                                        {falling(stopped, deletes, recorded(), func(f *Facts) { f.Revision = 10 }), "Hibernated", false},
+		"a member had more":                                        {falling(stopped, deletes, recorded(), more), "Hibernated", false},
 		"there is no store any more":                               {falling(stopped, deletes, recorded(), func(f *Facts) { f.Store = "" }), "Hibernated", false},
 		"members are wanted":                                       {falling(stopped, deletes, recorded(), wanted), "WakingUp", false},
 		"never began":                                              {falling(stopped, deletes, func(f *Facts) { f.Untouched = true }), "Hibernated", false},
@@ -354,6 +359,12 @@ func TestVolumesGoOnlyWhenAProvenSnapshotHasEverything(t *testing.T) {
 		s := Decide(c.seen)
 		if s.Reason != c.reason || s.DeleteClaims != c.deletes {
 			t.Errorf("%s: reason %s, volumes go %t; want %s, %t", phrase, s.Reason, s.DeleteClaims, c.reason, c.deletes)
+		}
+		if c.seen.Keep == strings.Contains(s.Message, "volumes is Delete") && (c.seen.Keep || strings.HasPrefix(phrase, "a member had more")) {
+			t.Errorf("%s: it is said that %s", phrase, s.Message)
+		}
+		if strings.Contains(phrase, "elsewhere") == strings.Contains(s.Message, "wakes the cluster") && c.deletes {
+			t.Errorf("%s: it is said that %s", phrase, s.Message)
 		}
 		if c.deletes && (s.Record == nil || s.Record.VolumesGoSince == nil || c.seen.Wanted && s.Hold == "") {
 			t.Errorf("%s: volumes go, the record is %+v, and members are held by %q", phrase, s.Record, s.Hold)
@@ -380,6 +391,7 @@ func longAgo(f *Facts) {
 
 func kept(f *Facts)     { f.Kept = true }
 func nowhere(f *Facts)  { f.Store = "" }
+func more(f *Facts)     { f.Revision = 10 }
 func unproven(f *Facts) { f.Unprotected = true }
 
 func holds(r *druidv1alpha1.HibernationStatus) { r.HoldsLeft = true }

@@ -120,13 +120,21 @@ func (f Facts) readOnly(m Member) Action {
 	}
 }
 
+// wrong is the volume of which a restart may rid the member: whose it is, and which of that owner's is bound.
+func (m Member) wrong() string {
+	if m.Claim == nil || m.Claim.Volume == "" || m.Claim.Volume == m.Found {
+		return m.Found
+	}
+	return m.Found + " on " + m.Claim.Volume
+}
+
 // mismatch restarts a pod on whose volume somebody else's data are, once. The volume is not touched.
 func (f Facts) mismatch(m Member) Action {
 	const remedy = "attach the right volume, or remove what does not belong on it by hand"
 	switch {
 	case m.Unreadable != "":
 		return report("2.11", AboutSickness, "%s is not restarted, as what was done before cannot be read: %s", m.Name, m.Unreadable)
-	case m.Record.restarted(m.Found) && m.Record.Restart.Pod != m.PodUID:
+	case m.Record.restarted(m.wrong()) && m.Record.Restart.Pod != m.PodUID:
 		return report("2.12", AboutSickness, "the pod was restarted once, at %s, and that did not help: %s", when(m.Record.Restart.At), remedy)
 	case m.Pod == "" || m.PodGoing:
 		return wait("2.13", AboutSickness, "the pod of %s is being made anew", m.Name)
@@ -140,8 +148,8 @@ func (f Facts) mismatch(m Member) Action {
 			return wait("2.15", AboutSickness, "%s is not restarted while %s", m.Pod, why)
 		}
 	}
-	if !m.Record.restarted(m.Found) {
-		return f.write("2.16", AboutSickness, m, m.Record.restart(m.Found, m.PodUID, f.Now.UTC()), "%s is going to be restarted once: its volume is that of %q", m.Pod, m.Found)
+	if !m.Record.restarted(m.wrong()) {
+		return f.write("2.16", AboutSickness, m, m.Record.restart(m.wrong(), m.PodUID, f.Now.UTC()), "%s is going to be restarted once: its volume is that of %q", m.Pod, m.Found)
 	}
 	return Action{
 		Kind: DeletePod, Rule: "2.17", About: AboutSickness, Pod: m.Pod, UID: m.PodUID,
