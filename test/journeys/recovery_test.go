@@ -197,6 +197,9 @@ func (p *shop) beginsAnew(t *testing.T, restorable bool, meanwhile func()) {
 		etcd("annotate", "etcd", name, druidv1alpha1.AnnotationTakeOverBackups+"=true")
 	}
 	p.await(t, "the Etcd is whole", p.whole)
+	if restorable {
+		p.await(t, "an event tells of the restore", p.told("MemberRestored", "was restored from the backup: there are no data"))
+	}
 	p.connect(t)
 }
 

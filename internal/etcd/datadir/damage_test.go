@@ -157,8 +157,8 @@ func TestALogCutAnywhereIsRepairedOrInvalid(t *testing.T) {
 				}
 				if i.State != Valid {
 					invalid++
-					if i.State != Invalid || i.Why == "" {
-						t.Errorf("%s at %d: %s %q, want Invalid with a reason", how, at, i.State, i.Why)
+					if i.State != Invalid || i.Why == "" || i.AtMost != 0 {
+						t.Errorf("%s at %d: %s %q, up to %d, want Invalid with a reason, and nobody knows up to where", how, at, i.State, i.Why, i.AtMost)
 					}
 					if left, err := os.ReadFile(filepath.Join(dir, last)); err != nil || !bytes.Equal(left, b) {
 						t.Errorf("%s at %d: the log of invalid data was changed, %v", how, at, err)
