@@ -71,10 +71,17 @@ func (s *sidecar) room() *room {
 
 // initializer makes the machine that prepares the data directory.
 func (s *sidecar) initializer() {
-	dir := s.templates.get().DataDir()
+	first := s.templates.get()
+	dir := first.DataDir()
 	s.data = condemnable(initialize.DirectoryOf(dir, s.Guard, time.Now), dir, s.refuted)
 	o := initialize.Options{
-		Name: s.Member, Template: func() (*memberconf.Template, error) { return memberconf.Load(s.Options.Template) },
+		Name: s.Member, Template: func() (*memberconf.Template, error) {
+			t, err := memberconf.Load(s.Options.Template)
+			if err != nil {
+				return nil, err
+			}
+			return t.ServingAs(first, s.Member), nil
+		},
 		Directory: s.data, Journals: initialize.FileJournal(dir), Others: s.asker, Board: s.board, Log: s.Log, Outside: s.followed.facts, OthersLeave: s.followed.othersLeave,
 		Validated: s.metrics.Validated, LearnerAdded: s.metrics.LearnerAdded,
 	}

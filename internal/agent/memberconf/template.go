@@ -155,6 +155,24 @@ func (t *Template) Peer(name string) (Peer, bool) {
 	return Peer{}, false
 }
 
+// ServingAs is the file with what clients of a member are served by as it is in another one: a pod has the certificates, and its
+// sidecar the endpoints, with which it was made.
+func (t *Template) ServingAs(first *Template, member string) *Template {
+	out := *t
+	out.values, out.wanted = maps.Clone(t.values), slices.Clone(t.wanted)
+	for _, key := range serving {
+		delete(out.values, key)
+		if v, is := first.values[key]; is {
+			out.values[key] = v
+		}
+	}
+	own, is := first.Peer(member)
+	if i := slices.IndexFunc(out.wanted, func(p Peer) bool { return p.Name == member }); is && i >= 0 {
+		out.wanted[i].ClientURLs = own.ClientURLs
+	}
+	return &out
+}
+
 // DataDir is where etcd keeps its data.
 func (t *Template) DataDir() string { return t.dir }
 

@@ -20,6 +20,7 @@ const (
 // Where peers are listened to, and with which certificate.
 const (
 	listenPeer   = "listen-peer-urls"
+	listenClient = "listen-client-urls"
 	peerSecurity = "peer-transport-security"
 )
 
@@ -193,9 +194,12 @@ func checkURL(s string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
+// serving are the keys that say how clients are served, but for the URLs that are told to them.
+var serving = []string{listenClient, "listen-client-http-urls", "client-transport-security"}
+
 // listening are the keys of addresses to listen on, with etcd's default port; "" has no default.
 var listening = map[string]string{
-	listenPeer: "2380", "listen-client-urls": "2379", "listen-client-http-urls": "", "listen-metrics-urls": "",
+	listenPeer: "2380", listenClient: "2379", "listen-client-http-urls": "", "listen-metrics-urls": "",
 }
 
 func (t *Template) checkListen() error {

@@ -116,6 +116,9 @@ func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) (out outcom
 		}
 		out.changed = true
 	}
+	if out.set { // what pods and volumes are replaced for was decided by the former template
+		return out
+	}
 	if p.Pod.Kind == rollout.Delete && len(out.failures) == 0 {
 		if err := r.replace(ctx, o, p.Pod); err != nil {
 			out.fail(codeReplacePod, err)

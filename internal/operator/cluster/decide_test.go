@@ -816,6 +816,22 @@ func TestTLSThatIsStillUsedStaysThoughNobodyWantsItAnyMore(t *testing.T) {
 	if p.Size.PeerTLS || !p.Size.PeerCertificates || len(p.Refused) > 0 {
 		t.Errorf("the first step is %+v, want http listed and the certificates still mounted", p.Size)
 	}
+	// Clients are served otherwise first, with pods that have what they need for that.
+	for phrase, change := range map[string]func(*Observed){
+		"another port": func(o *Observed) { o.Etcd.Spec.Etcd.ClientPort = ptr(int32(2479)) },
+		"no TLS for clients": func(o *Observed) {
+			o.ConfigMap.Data[desired.EtcdFile] = strings.Replace(o.ConfigMap.Data[desired.EtcdFile], "listen-client-urls: http:", "listen-client-urls: https:", 1)
+		},
+		"a pod of a former template": func(o *Observed) { o.Pods[1].Labels[appsv1.ControllerRevisionHashLabelKey] = "former" },
+		"a change that nobody saw":   func(o *Observed) { o.StatefulSet.Generation++ },
+	} {
+		o := withPeerTLS(t, 3)
+		o.Etcd.Spec.Etcd.PeerUrlTLS = nil
+		change(o)
+		if p := mustDecide(t, o, testSettings); !p.Size.PeerTLS || !strings.Contains(p.Size.Waits, "every pod to have the newest template") || p.Size.Hold != "" {
+			t.Errorf("%s: %+v, want https to stay, and pods to be replaced", phrase, p.Size)
+		}
+	}
 	// A member is ill, so the change waits: the configuration still names https and the Secrets.
 	down(0)(o)
 	p = mustDecide(t, o, testSettings)

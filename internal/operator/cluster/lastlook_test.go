@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,6 +13,40 @@ import (
 	"druid.internal/druid/internal/operator/rollout"
 	"druid.internal/druid/internal/operator/volumes"
 )
+
+// What is replaced was decided by the former template: a new image of etcd waits for the snapshot before it.
+func TestNoPodGoesInTheLookThatChangesTheTemplate(t *testing.T) {
+	for phrase, p := range map[string]Plan{
+		"of the template": {Pod: rollout.Step{Kind: rollout.Delete, Pod: "main-0", UID: "pod-0"}},
+		"of the volumes":  {Volumes: volumes.Action{Kind: volumes.DeletePod, Pod: "main-0", UID: "pod-0", Reason: "its claim goes"}},
+	} {
+		for _, changes := range []bool{true, false} {
+			o := running(t, 3)
+			var objects []client.Object
+			for _, pod := range o.Pods {
+				objects = append(objects, pod.DeepCopy())
+			}
+			there := o.StatefulSet.DeepCopy()
+			there.ManagedFields = nil
+			r, cl := newReconciler(t, append(objects, there)...)
+			set := there.DeepCopy()
+			set.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("StatefulSet"))
+			set.ResourceVersion, set.UID = "", ""
+			set.Spec.Template.Labels["changed"] = "yes"
+			if p.Objects = nil; changes {
+				p.Objects = []client.Object{set}
+			}
+			out := r.apply(context.Background(), o, p)
+			if len(out.failures) > 0 || out.set != changes {
+				t.Fatalf("%s: the template was changed: %t, failures %v", phrase, out.set, out.failures)
+			}
+			err := cl.Get(context.Background(), client.ObjectKeyFromObject(o.Pods[0]), &corev1.Pod{})
+			if stays := err == nil; stays != changes {
+				t.Errorf("%s, which changes: %t, the pod stays: %t (%v)", phrase, changes, stays, err)
+			}
+		}
+	}
+}
 
 // The sidecars are asked for seconds between the look at the pods and the deletion of one, and a drain may take another one meanwhile.
 func TestAPodStaysIfAnotherOneWentSinceTheLook(t *testing.T) {

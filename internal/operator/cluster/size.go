@@ -244,6 +244,14 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 	if s.o.StatefulSet != nil {
 		f.Mounted = desired.HasPeerCertificates(s.o.StatefulSet.Spec.Template.Spec)
 	}
+	switch names := outdated(s.o); {
+	case s.live.Clients != "" && s.live.Clients != desired.ListenClients(s.o.Etcd):
+		f.Outdated = "clients are served otherwise first"
+	case len(names) > 0:
+		f.Outdated = strings.Join(names, ", ")
+	case s.o.StatefulSet != nil && s.o.StatefulSet.Status.ObservedGeneration < s.o.StatefulSet.Generation:
+		f.Outdated = "the StatefulSet has just been changed"
+	}
 	for _, p := range s.o.Pods {
 		if !desired.HasPeerCertificates(p.Spec) {
 			f.Uncertified = append(f.Uncertified, p.Name)

@@ -78,7 +78,7 @@ func etcdConfig(in Input) map[string]any {
 		"initial-cluster-state":       "new",
 		"initial-cluster":             strings.Join(members, ","),
 		"listen-peer-urls":            fmt.Sprintf("%s://0.0.0.0:%d", scheme(in.PeerTLS), peerPort(e)),
-		"listen-client-urls":          fmt.Sprintf("%s://0.0.0.0:%d", scheme(c.ClientUrlTLS != nil), clientPort(e)),
+		"listen-client-urls":          ListenClients(e),
 		"initial-advertise-peer-urls": peers,
 		"advertise-client-urls":       clients,
 		"backend-bbolt-freelist-type": string(value(c.BackendBboltFreelistType, druidv1alpha1.FreelistArray)),
@@ -116,6 +116,11 @@ func etcdConfig(in Input) map[string]any {
 		conf["peer-transport-security"] = security
 	}
 	return conf
+}
+
+// ListenClients is where all members listen for clients.
+func ListenClients(e *druidv1alpha1.Etcd) string {
+	return fmt.Sprintf("%s://0.0.0.0:%d", scheme(e.Spec.Etcd.ClientUrlTLS != nil), clientPort(e))
 }
 
 // peerURLs are what a member is reached by: its name in the headless Service, then what the

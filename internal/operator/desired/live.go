@@ -12,8 +12,9 @@ import (
 
 // Live is what a ConfigMap that exists says about the members, whoever wrote it.
 type Live struct {
-	Members int32 // that it lists: the highest ordinal of ours, plus one; 0: it cannot be read
-	PeerTLS bool  // the scheme that it names
+	Members int32  // that it lists: the highest ordinal of ours, plus one; 0: it cannot be read
+	PeerTLS bool   // the scheme that it names
+	Clients string // where clients are listened to
 
 	peerCA  string // the key of the authority in its Secret
 	skipSAN bool
@@ -27,6 +28,7 @@ func ReadConfigMap(e *druidv1alpha1.Etcd, c *corev1.ConfigMap) Live {
 	var file struct {
 		Cluster string `json:"initial-cluster"`
 		Listen  string `json:"listen-peer-urls"`
+		Clients string `json:"listen-client-urls"`
 		Peers   struct {
 			CA      string `json:"trusted-ca-file"`
 			SkipSAN bool   `json:"skip-client-san-verification"`
@@ -35,7 +37,7 @@ func ReadConfigMap(e *druidv1alpha1.Etcd, c *corev1.ConfigMap) Live {
 	if yaml.Unmarshal([]byte(c.Data[EtcdFile]), &file) != nil {
 		return Live{}
 	}
-	l := Live{PeerTLS: strings.HasPrefix(file.Listen, "https://"), skipSAN: file.Peers.SkipSAN}
+	l := Live{PeerTLS: strings.HasPrefix(file.Listen, "https://"), Clients: file.Clients, skipSAN: file.Peers.SkipSAN}
 	if file.Peers.CA != "" {
 		l.peerCA = path.Base(file.Peers.CA)
 	}

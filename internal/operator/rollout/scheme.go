@@ -48,6 +48,12 @@ func (f ScaleFacts) switchScheme() ScaleStep {
 		s.Waits = "certificates with which members reach each other: " + f.CertificateFault
 		return s
 	}
+	// Members restart their etcds, whose sidecars would lose them if clients were served otherwise from then on, and no pod would be
+	// replaced before all have done so.
+	if f.Outdated != "" {
+		s.Waits = "every pod to have the newest template: " + f.Outdated
+		return s
+	}
 	s.PeerTLS = f.WantPeerTLS
 	s.Hold = "the change of peers to " + to
 	return s
