@@ -56,10 +56,6 @@ type Observed struct {
 	// only before they do.
 	CertificateFault string
 
-	// ClaimName is what the volume claims of the members are called before the name of the pod, if there is no StatefulSet that says so
-	// and it is not what the specification has: one of the original, or of a former specification, had another name. Empty: it is.
-	ClaimName string
-
 	// Early: what the operator did a moment ago is not known yet, so it is looked again in so long. The rest was not looked at.
 	Early time.Duration
 
@@ -311,7 +307,7 @@ func (o *Observed) keptTemplate(e *druidv1alpha1.Etcd) *corev1.PersistentVolumeC
 	return t
 }
 
-// claimName finds [Observed.ClaimName]: by what the pods have mounted, and without pods by the claims that the StatefulSet of an Etcd which was
+// claimName finds [health.Observation.ClaimName]: by what the pods have mounted, and without pods by the claims that the StatefulSet of an Etcd which was
 // looked at before has left. Those of a former Etcd of this name are not taken for it: whoever makes one with another name wants others.
 func (o *Observed) claimName(claims []*corev1.PersistentVolumeClaim) string {
 	e := o.Etcd
@@ -354,11 +350,7 @@ func (o *Observed) claimName(claims []*corev1.PersistentVolumeClaim) string {
 
 // claimOrdinal is whose volume claim it is by its name.
 func (o *Observed) claimOrdinal(claim string) (int, bool) {
-	template := cmp.Or(o.ClaimName, o.Etcd.VolumeClaimTemplateName())
-	if t := o.claimTemplate(); t != nil {
-		template = t.Name
-	}
-	pod, ok := strings.CutPrefix(claim, template+"-")
+	pod, ok := strings.CutPrefix(claim, o.ClaimTemplateName()+"-")
 	if !ok {
 		return 0, false
 	}

@@ -63,6 +63,8 @@ func TestReadyIsTheQuorumOfTheWantedMembers(t *testing.T) {
 		"one of three reported, and the others have no Lease": {cluster(3, func(o *Observation) { o.Leases = o.Leases[2:] }), isFalse, "QuorumLost", "1 of 3"},
 		"nobody reported":                     {cluster(3, noMembers), isUnknown, "NoMembersYet", "main-2: it never reported, it has no pod"},
 		"one that grew, two learn":            {cluster(3, learner(1), learner(2)), isTrue, "Quorate", "members that work: 1 of 1"},
+		"one lost its data and learns":        {cluster(3, rejoins(1)), isTrue, "Quorate", "members that work: 2 of 2"},
+		"one learns, and another one is gone": {cluster(3, rejoins(1), gone(2)), isFalse, "QuorumLost", "1 of 2"},
 		"one that grew, two voted and went":   {cluster(3, gone(1), gone(2)), isFalse, "QuorumLost", "1 of 3"},
 		"one that is to grow, nothing begun":  {cluster(1, wantReplicas(3)), isTrue, "Quorate", ""},
 		"three that shrink, two of them gone": {cluster(3, wantReplicas(1), gone(1), gone(2)), isFalse, "QuorumLost", "1 of 3"},
@@ -84,6 +86,7 @@ func TestAllMembersReadyNamesTheOthersAndWhatIsKnownOfThem(t *testing.T) {
 			"0 of 3; each of main-0, main-1 and main-2: it never reported, its pod cannot be scheduled (no node)"},
 		"two that were heard of, and one that never was": {cluster(3, renewed(0, 2*time.Minute), renewed(1, 3*time.Minute), unheard(2), unschedulable), isFalse, "PodUnschedulable",
 			"each of main-0 and main-1: it reported last between 2025-06-01T02:57:00Z and 2025-06-01T02:58:00Z, its pod cannot be scheduled (no node); main-2: it never reported, its pod cannot be scheduled (no node)"},
+		"one learns again":       {cluster(3, rejoins(2)), isFalse, "NotAllMembersReady", "Starting (Learner)"},
 		"one learns":             {cluster(3, learner(2)), isFalse, "NotAllMembersReady", "Starting (Learner)"},
 		"who is to leave is ill": {cluster(3, wantReplicas(1), gone(2)), isTrue, "AllMembersReady", "1 of 1"},
 	})
@@ -161,6 +164,7 @@ func TestDataVolumesReadyTellsOfWhatStillCounts(t *testing.T) {
 	pending := claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })
 	check(t, druidv1alpha1.ConditionDataVolumesReady, map[string]conditionCase{
 		"all are":                       {cluster(3), isTrue, "DataVolumesReady", "3 of 3"},
+		"they have a former name":       {cluster(3, formerName), isTrue, "DataVolumesReady", "3 of 3"},
 		"a warning":                     {cluster(3, event(1, "VolumeConditionAbnormal")), isFalse, "DataVolumesNotReady", "claim main-main-1: VolumeConditionAbnormal (why)"},
 		"no more than information":      {cluster(1, event(0, "Resizing", func(e *corev1.Event) { e.Type = corev1.EventTypeNormal })), isTrue, "DataVolumesReady", ""},
 		"about a claim before":          {cluster(1, event(0, "FailedMount", func(e *corev1.Event) { e.InvolvedObject.UID = "before" })), isTrue, "DataVolumesReady", ""},

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -21,6 +22,10 @@ type Observation struct {
 	Claims      []*corev1.PersistentVolumeClaim
 	ClaimEvents []corev1.Event
 	SetEvents   []corev1.Event // warnings about the StatefulSet, while it makes too few pods
+
+	// ClaimName is what the volume claims of the members are called before the name of the pod, if there is no StatefulSet that says so
+	// and it is not what the specification has: one of the original, or of a former specification, had another name. Empty: it is.
+	ClaimName string
 
 	// Extension is the task that keeps the newest backup locked while the cluster is hibernated, nil: there is none;
 	// ExtensionPods are those of its Jobs.
@@ -104,11 +109,19 @@ func (o Observation) size() int {
 	return n
 }
 
-// joining says that a member is wanted, but is known not to vote yet.
+// ClaimTemplateName is what the volume claims of the members are called, before the name of the pod.
+func (o Observation) ClaimTemplateName() string {
+	if o.StatefulSet != nil && len(o.StatefulSet.Spec.VolumeClaimTemplates) > 0 {
+		return o.StatefulSet.Spec.VolumeClaimTemplates[0].Name
+	}
+	return cmp.Or(o.ClaimName, o.Etcd.VolumeClaimTemplateName())
+}
+
+// joining says that a member is wanted, but is known not to vote yet: it is new, or it lost its data and receives them from the others.
 func (o Observation) joining(ordinal int) bool {
 	if m := o.member(ordinal); m != nil {
 		_, learner := m.Annotations[druidv1alpha1.AnnotationCreateAsLearner]
-		return learner && !started(m)
+		return learner && !started(m) || m.Status.SubState == druidv1alpha1.MemberLearner
 	}
 	// The operator has not come to it yet.
 	return len(o.Members) > 0 && o.StatefulSet != nil && ordinal >= int(replicasOf(o.StatefulSet))

@@ -95,6 +95,21 @@ func learner(i int) func(*Observation) {
 	}
 }
 
+// rejoins is a member that lost its data and receives them again: it is no new one.
+func rejoins(i int) func(*Observation) {
+	return func(o *Observation) {
+		state(druidv1alpha1.MemberStarting, druidv1alpha1.MemberLearner, druidv1alpha1.MemberReasonJoinedAsLearner, "")(&o.Members[i].Status)
+	}
+}
+
+// formerName has the claims be of a StatefulSet with another template.
+func formerName(o *Observation) {
+	o.StatefulSet.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "former"}}}
+	for i, c := range o.Claims {
+		c.Name = "former-" + o.Etcd.PodName(i)
+	}
+}
+
 func find(t *testing.T, o Observation, of druidv1alpha1.ConditionType) druidv1alpha1.Condition {
 	t.Helper()
 	c := druidv1alpha1.FindCondition(Conditions(o, Members(o, DefaultThresholds(), testNow), testNow), of)

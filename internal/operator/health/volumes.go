@@ -33,7 +33,7 @@ func (v view) volumes() finding {
 	var missing []string
 	for _, i := range v.ordinals() {
 		if v.claim(i) == nil {
-			missing = append(missing, v.Etcd.VolumeClaimName(i))
+			missing = append(missing, v.claimName(i))
 		}
 	}
 	if len(missing) > 0 {
@@ -46,8 +46,12 @@ func (v view) volumes() finding {
 	return holds(druidv1alpha1.ReasonDataVolumesReady, "volumes that are ready: %d of %d%s", len(v.ordinals()), len(v.ordinals()), note)
 }
 
+func (v view) claimName(ordinal int) string {
+	return v.ClaimTemplateName() + "-" + v.Etcd.PodName(ordinal)
+}
+
 func (v view) claim(ordinal int) *corev1.PersistentVolumeClaim {
-	return pointed(v.Claims, v.Etcd.VolumeClaimName(ordinal))
+	return pointed(v.Claims, v.claimName(ordinal))
 }
 
 // memberVolumes are the volumes that their members cannot work with.
@@ -64,7 +68,7 @@ func (v view) memberVolumes() (reason string, bad saidOf) {
 		if reason == "" {
 			reason = why
 		}
-		bad.add(fmt.Sprintf("%s, claim %s", m.Name, v.Etcd.VolumeClaimName(i)), text)
+		bad.add(fmt.Sprintf("%s, claim %s", m.Name, v.claimName(i)), text)
 	}
 	return reason, bad
 }
