@@ -57,8 +57,10 @@ func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) (out outcom
 			r.log(ctx).Info("objects were created", "namespace", o.Etcd.Namespace, "etcd", o.Etcd.Name, "objects", out.created)
 		}
 	}()
-	if r.relabel(ctx, o, p, &out); len(out.failures) > 0 {
-		return out
+	if len(p.Refused) == 0 { // else nothing of the original's is touched
+		if r.relabel(ctx, o, p, &out); len(out.failures) > 0 {
+			return out
+		}
 	}
 	switch {
 	case p.Sleep.Admit:

@@ -97,7 +97,7 @@ func (r *Reconciler) stuck(o *Observed) (all []string) {
 	}
 	for _, p := range o.Pods {
 		if long(p) {
-			all = append(all, fmt.Sprintf("pod %s; if its node is lost for good, remove the node, or delete the pod by force", p.Name))
+			all = append(all, "pod "+p.Name+unending)
 		}
 	}
 	slices.Sort(all)

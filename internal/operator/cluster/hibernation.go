@@ -44,7 +44,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 	e := o.Etcd
 	f := hibernation.Facts{
 		Now: now, UID: e.UID, Generation: e.Generation,
-		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Store: storeOf(e), Locks: immutabilityOf(e) != nil, Kept: keptElsewhere(e, record), Mode: lockMode(e),
+		Wanted: s.want > 0, Replicas: o.replicas(), Pods: len(o.Pods), Unending: o.unending(now), Store: storeOf(e), Locks: immutabilityOf(e) != nil, Kept: keptElsewhere(e, record), Mode: lockMode(e),
 		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
 		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Slept: int(s.live.Members), Revision: known(e), Settle: settle,
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"druid.internal/druid/internal/etcd/member"
 	"druid.internal/druid/internal/operator/desired"
@@ -61,6 +63,30 @@ func TestARefusedTakeOverTouchesNothing(t *testing.T) {
 	}
 	if len(p.Objects)+len(p.Remove) > 0 || p.Pod.Kind != "" || p.Snapshot != nil || p.Done() {
 		t.Errorf("%d objects, %d removals, pod %v, snapshot %v", len(p.Objects), len(p.Remove), p.Pod, p.Snapshot)
+	}
+}
+
+// Whatever is refused, also if it has nothing to do with the original.
+func TestNothingOfTheOriginalsIsLabelledWhileSomethingIsRefused(t *testing.T) {
+	o := running(t, 3, allOriginal)
+	o.TokenFault = "it is empty"
+	p := mustDecide(t, o, testSettings)
+	if len(p.Refused) != 1 || len(p.Adoption.Relabel) == 0 {
+		t.Fatalf("refused %q, to be labelled %d", p.Refused, len(p.Adoption.Relabel))
+	}
+	var objects []client.Object
+	for _, pod := range o.Pods {
+		objects = append(objects, pod.DeepCopy())
+	}
+	r, cl := newReconciler(t, objects...)
+	if out := r.apply(t.Context(), o, p); len(out.failures) > 0 {
+		t.Fatal(out.failures)
+	}
+	for _, pod := range o.Pods {
+		var now corev1.Pod
+		if err := cl.Get(t.Context(), client.ObjectKeyFromObject(pod), &now); err != nil || !maps.Equal(now.Labels, pod.Labels) {
+			t.Errorf("%s has the labels %v (%v)", pod.Name, now.Labels, err)
+		}
 	}
 }
 

@@ -166,6 +166,17 @@ func stuck(p *corev1.Pod, now time.Time) bool {
 	return p.DeletionTimestamp != nil && now.Sub(p.DeletionTimestamp.Time) > stuckAfter
 }
 
+// unending is what can be done about pods that are stuck.
+const unending = "; if its node is lost for good, remove the node, or delete the pod by force"
+
+// unending is that if any pod is late to end.
+func (o *Observed) unending(now time.Time) string {
+	if slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool { return stuck(p, now) }) {
+		return unending
+	}
+	return ""
+}
+
 // claimGoing is the claim of a member if it is being deleted, so that it goes with the pod.
 func (o *Observed) claimGoing(ordinal int) string {
 	for i := range o.Claims {

@@ -144,8 +144,8 @@ func (s size) step(now time.Time, safe safety) rollout.ScaleStep {
 			Members: s.live.Members, Replicas: s.o.replicas(), PeerTLS: s.live.PeerTLS, PeerCertificates: s.tls || s.live.PeerTLS,
 			Done: true, Reason: "as many members as wanted",
 		}
-		if left := s.leaving(); left != "" {
-			step.Done, step.Waits = false, left+" to end"
+		if left := s.leaving(now); left != "" {
+			step.Done, step.Waits = false, left
 		}
 		return step
 	}
@@ -176,15 +176,22 @@ func (o *Observed) othersRun(members int32, now time.Time) bool {
 }
 
 // leaving are pods that their StatefulSet does not want any more.
-func (s size) leaving() string {
+func (s size) leaving(now time.Time) string {
 	var names []string
-	for i := range s.o.Pods {
-		if n, _ := s.o.Etcd.PodOrdinal(s.o.Pods[i].Name); n >= int(s.o.replicas()) {
-			names = append(names, s.o.Pods[i].Name)
+	late := ""
+	for _, p := range s.o.Pods {
+		if n, _ := s.o.Etcd.PodOrdinal(p.Name); n >= int(s.o.replicas()) {
+			names = append(names, p.Name)
+			if stuck(p, now) {
+				late = unending
+			}
 		}
 	}
+	if len(names) == 0 {
+		return ""
+	}
 	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return strings.Join(names, ", ") + " to end" + late
 }
 
 // keep is everything as it is.

@@ -219,7 +219,7 @@ func (f Facts) sleep() Step {
 	}
 	switch {
 	case f.Pods > 0:
-		s.Reason, s.Message = druidv1alpha1.ReasonScalingToZero, fmt.Sprintf("the members stop: pods that are left: %d", f.Pods)
+		s.Reason, s.Message = druidv1alpha1.ReasonScalingToZero, fmt.Sprintf("the members stop: pods that are left: %d%s", f.Pods, f.Unending)
 		s.Refuse = final != nil && f.refuse()
 		return s
 	case goes:

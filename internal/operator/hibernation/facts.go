@@ -45,10 +45,12 @@ type Facts struct {
 	UID        types.UID
 	Generation int64
 
-	Wanted    bool  // members are
-	Replicas  int32 // of the StatefulSet; 0 also if there is none
-	Pods      int   // there are
-	Untouched bool  // no member ever had data
+	Wanted   bool  // members are
+	Replicas int32 // of the StatefulSet; 0 also if there is none
+	Pods     int   // there are
+	// Unending is what can be done about pods that do not end; empty: none is late.
+	Unending  string
+	Untouched bool // no member ever had data
 	// Store is where backups are made now; empty: none are. Elsewhere are pods whose sidecars make them in another
 	// place, or in another name.
 	Store     string

@@ -18,6 +18,8 @@ func Next(f Facts) Step {
 	if f.Replicas == 0 && len(f.Pods) == 0 {
 		return Step{Kind: Done, Reason: "no pod is wanted"}
 	}
+	// A member has left etcd before its pod is superfluous. One that does not end, as on a lost node, holds the others up for nothing.
+	f.Pods = slices.DeleteFunc(f.Pods, func(p Pod) bool { return p.Terminating && p.Stuck && p.Ordinal >= int(f.Replicas) && f.Replicas > 0 })
 	if why := f.unsteady(); why != "" {
 		return wait("%s", why)
 	}
