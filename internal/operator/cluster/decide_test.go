@@ -18,6 +18,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/rollout"
 )
@@ -64,6 +65,35 @@ func TestWhenTheSpecificationIsActedOn(t *testing.T) {
 		}
 		if c.want == ModeWatch && len(p.Objects)+len(p.Remove) > 0 {
 			t.Errorf("%s: changes %v, want none", phrase, changes(nil, p))
+		}
+	}
+}
+
+// What Setup makes of the configuration: TestEverySettingChangesWhatIsSetUp.
+func TestObjectsAndConditionsFollowTheSettings(t *testing.T) {
+	account := func(s Settings) bool {
+		for _, object := range mustDecide(t, empty(newEtcd(3)), s).Objects {
+			if account, is := object.(*corev1.ServiceAccount); is {
+				return *account.AutomountServiceAccountToken
+			}
+		}
+		t.Fatal("there is no ServiceAccount")
+		return false
+	}
+	off := testSettings
+	off.DisableAutomount = true
+	if !account(testSettings) || account(off) {
+		t.Errorf("tokens are mounted: %t, and if that is disabled: %t", account(testSettings), account(off))
+	}
+	for silence, want := range map[time.Duration]druidv1alpha1.EtcdMemberConditionStatus{
+		5 * time.Second:  druidv1alpha1.EtcdMemberStatusReady,
+		15 * time.Second: druidv1alpha1.EtcdMemberStatusUnknown,
+		35 * time.Second: druidv1alpha1.EtcdMemberStatusNotReady,
+	} {
+		short := testSettings
+		short.Thresholds = health.Thresholds{Unknown: 10 * time.Second, NotReady: 20 * time.Second}
+		if got := mustDecide(t, running(t, 3, silent(0, silence)), short).Members[0].Status; got != want {
+			t.Errorf("a member that is silent for %s is %s, want %s", silence, got, want)
 		}
 	}
 }

@@ -375,6 +375,21 @@ func TestEtcdHasNoTokenForTheAPIServerAndTheRoleIsByName(t *testing.T) {
 	}
 }
 
+// What the sidecar has is a volume of its own, whatever the ServiceAccount says: TestEtcdHasNoTokenForTheAPIServerAndTheRoleIsByName.
+func TestTokensAreMountedByTheServiceAccountUnlessTheOperatorIsToldOtherwise(t *testing.T) {
+	for _, disabled := range []bool{false, true} {
+		in := input(etcd(nil))
+		in.DisableServiceAccountAutomount = disabled
+		set, err := Objects(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(ptr(!disabled), set.ServiceAccount.AutomountServiceAccountToken); d != "" {
+			t.Errorf("disabled %t: tokens are mounted (-want +got):\n%s", disabled, d)
+		}
+	}
+}
+
 // A member that becomes root finds files of the former user on its volume, and may do no more than use them.
 func TestRootMayUseTheFilesOfAnotherUser(t *testing.T) {
 	for asRoot, want := range map[bool][]corev1.Capability{false: nil, true: {"DAC_OVERRIDE", "FOWNER"}} {
