@@ -202,6 +202,7 @@ func TestAStatefulSetThatCannotBeChangedIsMadeAnewAroundItsPods(t *testing.T) {
 	if d := cmp.Diff(want, order); d != "" {
 		t.Errorf("the steps (-want +got):\n%s\n%s", d, strings.Join(s.asked(t, "shop", begun), "\n"))
 	}
+	p.await(t, s.event("shop", "main", "PodReplaced", "main-2"))
 	// By their labels they are found and removed when the last pod of the original has gone.
 	for _, name := range []string{"main-full-snap", "main-delta-snap"} {
 		l, err := s.Client.CoordinationV1().Leases("shop").Get(t.Context(), name, metav1.GetOptions{})

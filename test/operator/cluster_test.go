@@ -329,6 +329,7 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 		if err != nil || len(token.Data["token"]) != 64 {
 			t.Errorf("the token has %d digits (%v), want 64", len(token.Data["token"]), err)
 		}
+		p.await(t, s.event("shop", "main", "Applied", "everything is made as the specification wants it"))
 	})
 
 	t.Run("names that are prefixes of each other are kept apart", func(t *testing.T) {

@@ -371,6 +371,7 @@ func TestARunningClusterIsKeptWhileItsSpecificationIsRefused(t *testing.T) {
 		spec(map[string]any{"retentionType": "object", "retentionPeriod": "1h"}, "backup", "store", "immutability")(o)
 	})
 	p.await(t, s.fails("shop", "main", "ERR_REFUSED", short))
+	p.await(t, s.event("shop", "main", "Refused", short))
 	lost := map[string]string{"Service": "main-client", "PodDisruptionBudget": "main", "RoleBinding": "druid.gardener.cloud:etcd:main", "EtcdMember": "main-1"}
 	for kind, name := range lost {
 		was := uid(kind, name)

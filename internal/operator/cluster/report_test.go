@@ -336,6 +336,22 @@ func TestWhatIsNewInTheBucketIsAnEvent(t *testing.T) {
 
 // What became so that somebody has to do something about it is an event, once.
 func TestThatAConditionTurnsBadIsAnEvent(t *testing.T) {
+	var all []string
+	for _, w := range turns() {
+		all = append(all, fmt.Sprintf("%s %s: %s, each wording %t", w.of, w.status, w.kind.Reason, w.worded))
+	}
+	want := []string{
+		"ImagesReplaced True: ImagesReplaced, each wording true",
+		"SchedulesValid False: ScheduleInvalid, each wording true",
+		"BackupReady False: BackupFailing, each wording false",
+		"QuorumLost True: QuorumLost, each wording false",
+		"ClusterIDMismatch True: ClusterIDMismatch, each wording false",
+		"DataVolumesReady False: VolumesNotReady, each wording false",
+		"BackupsProtected False: BackupsUnprotected, each wording false",
+	}
+	if d := cmp.Diff(want, all); d != "" {
+		t.Errorf("what turns (-want +got):\n%s", d)
+	}
 	for _, w := range turns() {
 		good := druidv1alpha1.ConditionTrue
 		if w.status == good {
