@@ -202,6 +202,8 @@ func TestAStatefulSetThatCannotBeChangedIsMadeAnewAroundItsPods(t *testing.T) {
 	if d := cmp.Diff(want, order); d != "" {
 		t.Errorf("the steps (-want +got):\n%s\n%s", d, strings.Join(s.asked(t, "shop", begun), "\n"))
 	}
+	p.await(t, p.counted("etcddruid_objects_total", `action="removed"`, `kind="StatefulSet"`))
+	p.await(t, p.counted("etcddruid_pods_replaced_total"))
 	p.await(t, s.event("shop", "main", "PodReplaced", "main-2"))
 	// By their labels they are found and removed when the last pod of the original has gone.
 	for _, name := range []string{"main-full-snap", "main-delta-snap"} {

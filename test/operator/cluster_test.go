@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -330,6 +329,11 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 			t.Errorf("the token has %d digits (%v), want 64", len(token.Data["token"]), err)
 		}
 		p.await(t, s.event("shop", "main", "Applied", "everything is made as the specification wants it"))
+		p.await(t, p.counted("etcddruid_objects_total", `action="created"`, `kind="Secret"`))
+		p.await(t, p.counted("etcddruid_objects_total", `action="created"`, `kind="StatefulSet"`))
+		for _, step := range []string{"observe", "decide", "apply", "report"} {
+			p.await(t, p.counted("etcddruid_look_step_duration_seconds_count", fmt.Sprintf("step=%q", step)))
+		}
 	})
 
 	t.Run("names that are prefixes of each other are kept apart", func(t *testing.T) {
@@ -401,6 +405,7 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 			return s.has("shop", "main", objectsOf("main", 3))(ctx)
 		})
 		p.await(t, s.event("shop", "main", "ChangeUndone", "a person"))
+		p.await(t, p.counted("etcddruid_objects_total", `action="set_back"`, `kind="Service"`))
 		s.quiet(t, "shop", p)
 		s.delete(t, "StatefulSet", "shop", "main")
 		s.delete(t, "RoleBinding", "shop", "druid.gardener.cloud:etcd:main")
@@ -441,6 +446,7 @@ func TestTheOperatorOnARealAPIServer(t *testing.T) {
 		})
 		p = s.operate(whole, "restarted again", automatic)
 		p.await(t, annotations("c", "other"))
+		p.await(t, p.counted("etcddruid_objects_total", `action="changed"`, `kind="Service"`))
 		s.quiet(t, "shop", p)
 	})
 
@@ -510,6 +516,7 @@ spec: {labels: {}, replicas: 1, etcd: {}, backup: {store: {provider: aws, contai
 		s.apply(t, etcdYAML("poor", "main", 1))
 		p.await(t, s.fails("poor", "main", "ERR_SYNC_PEER_SERVICE", "exceeded quota"))
 		p.await(t, s.event("poor", "main", "ApplyFailed", "exceeded quota"))
+		p.await(t, p.counted("etcddruid_failures_total", `code="ERR_SYNC_PEER_SERVICE"`))
 		if _, err := s.get(t.Context(), "StatefulSet", "poor", "main"); !apierrors.IsNotFound(err) {
 			t.Errorf("the StatefulSet was made without its Service: %v", err)
 		}
@@ -691,16 +698,7 @@ func (s *site) event(namespace, name, reason, note string) func(context.Context)
 func (s *site) looked(t *testing.T, p *program) {
 	t.Helper()
 	count := func(ctx context.Context) (float64, error) {
-		metrics, err := get(ctx, p.metrics+"/metrics")
-		if err != nil {
-			return 0, err
-		}
-		for line := range strings.Lines(metrics) {
-			if value, ok := strings.CutPrefix(line, `controller_runtime_reconcile_total{controller="etcd",result="requeue_after"} `); ok {
-				return strconv.ParseFloat(strings.TrimSpace(value), 64)
-			}
-		}
-		return 0, errors.New("there is no such metric")
+		return p.measured(ctx, "controller_runtime_reconcile_total", `controller="etcd"`, `result="requeue_after"`)
 	}
 	var first float64
 	p.await(t, func(ctx context.Context) (err error) { first, err = count(ctx); return err })

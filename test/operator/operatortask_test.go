@@ -182,6 +182,7 @@ func TestTasksAreCarriedOut(t *testing.T) {
 	t.Run("the full of a hibernated Etcd is kept locked until it wakes up", func(t *testing.T) {
 		s.change(t, "Etcd", "shop", "main", replicas(0))
 		p.await(t, s.operation("shop", "main", "Reconcile Succeeded"))
+		p.await(t, p.counted("etcddruid_snapshot_duration_seconds_count", `succeeded="true"`))
 		s.work(t, "shop", "extend", extending)
 		p.await(t, s.worked("EtcdOperatorTask", "shop", "extend", "InProgress", "the CronJob extend runs at 30 3 * * *; no run has ended yet"))
 		job, err := s.Client.BatchV1().CronJobs("shop").Get(t.Context(), "extend", metav1.GetOptions{})
@@ -267,6 +268,7 @@ func TestTasksAreCarriedOut(t *testing.T) {
 
 		s.change(t, "Etcd", "shop", "main", uncollected)
 		p.await(t, s.absent("EtcdOperatorTask", "shop", task))
+		p.await(t, p.counted("etcddruid_objects_total", `action="removed"`, `kind="EtcdOperatorTask"`))
 		p.await(t, s.absent("CronJob", "shop", task))
 	})
 
@@ -307,6 +309,14 @@ func TestTasksAreCarriedOut(t *testing.T) {
 			}
 			return nil
 		})
+	})
+
+	t.Run("those that have ended are counted", func(t *testing.T) {
+		for _, state := range []string{"succeeded", "failed", "rejected"} {
+			for _, name := range []string{"etcddruid_operator_tasks_total", "etcddruid_operator_task_duration_seconds_count"} {
+				p.await(t, p.counted(name, `etcd="main"`, `etcd_namespace="shop"`, fmt.Sprintf("state=%q", state)))
+			}
+		}
 	})
 
 	t.Run("tasks go with their Etcd", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -204,21 +205,39 @@ func (p *program) leads(ctx context.Context) error {
 }
 
 // looks is at how many Etcds the operator looked without anything to do, or to change.
-func (p *program) looks(ctx context.Context) (n float64, err error) {
+func (p *program) looks(ctx context.Context) (float64, error) {
+	return p.measured(ctx, "etcddruid_looks_total", `result="done"`)
+}
+
+// measured is the sum of what the operator shows of a metric with these labels, as they are written there.
+func (p *program) measured(ctx context.Context, name string, labels ...string) (sum float64, err error) {
 	text, err := get(ctx, p.metrics+"/metrics")
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(text) {
-		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(name, "etcddruid_looks_total{") && strings.Contains(name, `result="done"`) {
-			one, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return 0, err
-			}
-			n += one
+		rest, is := strings.CutPrefix(strings.TrimSpace(line), name)
+		if !is || !strings.HasPrefix(rest, "{") && !strings.HasPrefix(rest, " ") || slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(rest, l) }) {
+			continue
 		}
+		one, err := strconv.ParseFloat(rest[strings.LastIndex(rest, " ")+1:], 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += one
 	}
-	return n, nil
+	return sum, nil
+}
+
+// counted is nil if what a metric tells has happened.
+func (p *program) counted(name string, labels ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		n, err := p.measured(ctx, name, labels...)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("%s %v is not above 0", name, labels)
+		}
+		return err
+	}
 }
 
 // awaitAtMost is longer than anything takes that is waited for, on a busy machine too.

@@ -372,6 +372,7 @@ func TestARunningClusterIsKeptWhileItsSpecificationIsRefused(t *testing.T) {
 	})
 	p.await(t, s.fails("shop", "main", "ERR_REFUSED", short))
 	p.await(t, s.event("shop", "main", "Refused", short))
+	p.await(t, p.counted("etcddruid_looks_total", `result="refused"`))
 	lost := map[string]string{"Service": "main-client", "PodDisruptionBudget": "main", "RoleBinding": "druid.gardener.cloud:etcd:main", "EtcdMember": "main-1"}
 	for kind, name := range lost {
 		was := uid(kind, name)
@@ -410,6 +411,7 @@ func TestARunningClusterIsKeptWhileItsSpecificationIsRefused(t *testing.T) {
 		}
 		return err
 	})
+	p.await(t, p.counted("etcddruid_objects_total", `action="removed"`, `kind="StatefulSet"`))
 	for _, text := range w.wrongs() {
 		t.Error(text)
 	}
