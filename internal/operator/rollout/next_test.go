@@ -76,7 +76,7 @@ func TestWhichPodIsReplaced(t *testing.T) {
 		"all but one stuck are up to date":            {healthy(3, pod(0, both(silent, func(p *Pod) { p.Terminating, p.Stuck = true, true })), pod(1, updated), pod(2, updated)), Wait, "", "remove the node"},
 		"one does not exist":                          {healthy(3, func(f *Facts) { f.Pods = f.Pods[:2] }), Wait, "", "2 of 3 pods exist"},
 		"a superfluous one is stuck on a lost node": {healthy(2, func(f *Facts) { f.Replicas, f.Voters = 1, 1 },
-			pod(1, both(silent, func(p *Pod) { p.Terminating, p.Stuck = true, true }))), Delete, "main-0", "the only member"},
+			pod(1, both(silent, func(p *Pod) { p.Terminating, p.Stuck = true, true }))), Delete, "main-0", "former template"},
 		"one is superfluous": {healthy(3, func(f *Facts) { f.Replicas = 1; f.Voters = 1 }), Wait, "", "main-1 is one pod more"},
 		"members are ill":    {healthy(3, ill), Wait, "", "CORRUPT"},
 		"backups are ill":    {healthy(3, stale), Wait, "", "3 days old"},
