@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
@@ -92,15 +93,20 @@ func isPlanning(err error) bool {
 	return errors.As(err, &loss) || errors.As(err, &noWay)
 }
 
-// newestOf is the lineage that was written last; nil: there are no snapshots. Excluded ones
-// count: they are there.
-func newestOf(t timeline.Timeline) *timeline.Lineage {
+// newestOf is the lineage that was written last, but for those of which somebody excluded everything, as of one that was forged; nil:
+// there are no snapshots. Where all are excluded they count: they are there.
+func newestOf(t timeline.Timeline) (newest *timeline.Lineage) {
 	for i := range t.Lineages { // newest first
-		if len(t.Lineages[i].Snapshots) > 0 || len(t.Lineages[i].Missing) > 0 {
-			return &t.Lineages[i]
+		l := &t.Lineages[i]
+		all := slices.Concat(l.Snapshots, l.Missing)
+		if slices.ContainsFunc(all, func(s timeline.Snapshot) bool { return !s.Excluded }) {
+			return l
+		}
+		if newest == nil && len(all) > 0 {
+			newest = l
 		}
 	}
-	return nil
+	return newest
 }
 
 // relate compares data with the newest lineage. The file beside the data goes first, then the

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/enginetest"
+	"druid.internal/druid/internal/engine/excluder"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -134,6 +136,42 @@ func TestOfTwoClustersThatWroteNoneIsTakenForTheOneThatIsMeant(t *testing.T) {
 		if !strings.Contains(f.Broken.Error(), want) {
 			t.Errorf("%q does not tell %q", f.Broken, want)
 		}
+	}
+}
+
+// Whoever may write can begin another lineage. Excluding it is the remedy, for members too: they go on with what was there before.
+func TestALineageThatWasExcludedIsNotTheNewest(t *testing.T) {
+	s := enginetest.Native(t)
+	good, err := Look(t.Context(), s, enginetest.Prefix, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &Own{Lineage: &good.Lineage, ClusterID: good.Catalog.Timeline.Lineages[0].Cluster()}
+	n := snapshot.Name{Kind: snapshot.Full, Last: 5, Created: time.Now().Unix(), Compression: snapshot.Zstd}
+	m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: snapshot.Lineage{ID: "fedcba9876543210fedcba9876543210"}, Digest: sha256.Sum256(nil),
+		LastRevision: n.Last, ClusterID: 99, Latest: n.CreatedAt()}
+	enginetest.Put(t, s, enginetest.Key(n), nil)
+	enginetest.Put(t, s, snapshot.SnapshotKey(enginetest.Prefix, n).Manifest().String(), m.Encode())
+	forged, err := Look(t.Context(), s, enginetest.Prefix, own)
+	if err != nil || forged.Lineage.ID != m.Lineage.ID || forged.Relation != Other {
+		t.Fatalf("before: %+v, %v", forged, err)
+	}
+	if _, err := excluder.Run(t.Context(), excluder.Request{Store: s, Prefix: enginetest.Prefix, Names: []snapshot.Name{n}, LeaveNothing: true}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Look(t.Context(), s, enginetest.Prefix, own)
+	if err != nil || f.Lineage.ID != good.Lineage.ID || f.Relation != Same || f.Broken != nil || f.Reach != good.Reach || f.Newest != good.Newest {
+		t.Errorf("afterwards: %+v, %v", f, err)
+	}
+	for _, other := range f.Catalog.Timeline.Lineages[1:] {
+		for _, x := range other.Snapshots {
+			if _, err := excluder.Run(t.Context(), excluder.Request{Store: s, Prefix: enginetest.Prefix, Names: []snapshot.Name{x.Name()}, LeaveNothing: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if f, err = Look(t.Context(), s, enginetest.Prefix, own); err != nil || f.Empty || f.Broken == nil {
+		t.Errorf("all are excluded: %+v, %v", f, err)
 	}
 }
 
