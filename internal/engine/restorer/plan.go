@@ -2,6 +2,7 @@ package restorer
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -92,28 +93,40 @@ func (p Plan) String() string {
 	return b.String()
 }
 
-// lastKnown is the highest revision in any name or manifest of any lineage: clients may have
-// seen it, whatever became of it.
-func lastKnown(t timeline.Timeline) snapshot.Revision {
-	var r snapshot.Revision
-	for _, l := range t.Lineages {
-		r = max(r, l.Newest)
-		for _, s := range l.Snapshots {
-			r = max(r, s.Last)
-		}
-		for _, s := range l.Missing {
-			r = max(r, s.Last)
+// maxGap is how far beyond what is restored a revision is believed to have existed: at a million revisions a second a
+// cluster takes 35 years to it. Whoever writes backups can put any number into a name, and with one that is too large no
+// restore could be beyond it.
+const maxGap = 1 << 50
+
+// lastKnown is the highest revision in any name or manifest of any lineage, and known from elsewhere: clients may have
+// seen it, whatever became of it. What is above most is not believed, and returned as well; 0: nothing is.
+func lastKnown(t timeline.Timeline, elsewhere, most snapshot.Revision) (known, unbelievable snapshot.Revision) {
+	count := func(r snapshot.Revision) {
+		if r > most {
+			unbelievable = max(unbelievable, r)
+		} else {
+			known = max(known, r)
 		}
 	}
-	return r
+	count(elsewhere)
+	for _, l := range t.Lineages {
+		for _, s := range slices.Concat(l.Snapshots, l.Missing) {
+			count(s.Last)
+		}
+	}
+	return known, unbelievable
 }
 
 // complete adds to a plan what this package decides.
 func (q Request) complete(p restoreplan.Plan) Plan {
-	plan := Plan{Plan: p, KeepHistory: q.KeepHistory, Bytes: replay.Bytes(p), LastKnown: max(q.LastKnown, lastKnown(q.From.Timeline))}
 	lowest := p.Base.Last
 	if p.StopRevision > 0 {
 		lowest = min(lowest, p.StopRevision)
+	}
+	known, unbelievable := lastKnown(q.From.Timeline, q.LastKnown, lowest+maxGap)
+	plan := Plan{Plan: p, KeepHistory: q.KeepHistory, Bytes: replay.Bytes(p), LastKnown: known}
+	if unbelievable > 0 && q.Bump.Auto {
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("revision %d is named in the bucket, or was told, and is not believed: no cluster gets so far beyond %d; the bump does not reach it", unbelievable, lowest))
 	}
 	plan.BumpBy = q.Bump.revisions(lowest, plan.LastKnown)
 	if plan.BumpBy == 0 {
