@@ -56,7 +56,8 @@ func (r *Reconciler) token(ctx context.Context, o *Observed, asks bool) error {
 		return fmt.Errorf("read the Secret %s: %w", e.TokenSecretName(), err)
 	case ofFormer(&secret, e):
 		o.TokenGoing = true
-	case !belongs(&secret, e):
+	case !belongs(&secret, e), o.StatefulSet == nil && len(o.Pods) == 0 && !metav1.IsControlledBy(&secret, e):
+		// Nobody has it yet, and whoever made one with the right labels beforehand would know the token.
 		o.TokenTaken = true
 	default:
 		if _, err := auth.ParseTokens(secret.Data[desired.TokenKey]); err != nil {
