@@ -203,7 +203,7 @@ func (v downgradeView) table(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", map[downgrader.State]string{
 		downgrader.Refused:    "It cannot begin.",
-		downgrader.Due:        "No downgrade was enabled yet. Give --yes to have the data brought into the form of etcd " + v.To + ".",
+		downgrader.Due:        "No downgrade is enabled. Give --yes to have the data brought into the form of etcd " + v.To + ".",
 		downgrader.Converting: "The data are being brought into the form of etcd " + v.To + ".",
 		downgrader.Ready:      "Each member may be started with etcd " + v.To + ", one after the other.",
 		downgrader.Done:       "All members run etcd " + v.To + ".",

@@ -32,22 +32,25 @@ func section(t *testing.T, page, heading string) string {
 	return before
 }
 
-// inText are commands in a sentence, and on lines of their own.
-var inText = regexp.MustCompile("(?m)`(kubectl [^`…]+)`|^ {4,}(kubectl [^#\n]+)")
+// inText are commands in a sentence, and on lines of their own, indented or between fences.
+var inText = regexp.MustCompile("(?m)`(kubectl [^`…]+)`|^(?: {4,})?(kubectl [^#\n]+)")
 
-// types has a person type commands of a page, one after the other, with the name and the namespace of the Etcd.
-func (p *shop) types(t *testing.T, commands ...string) {
+// types has a person type commands of a page, one after the other, with the name and the namespace of the Etcd. It returns what they
+// said, on both streams.
+func (p *shop) types(t *testing.T, commands ...string) (said string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, c := range commands {
 		c = strings.NewReplacer("NAME", name).Replace(strings.TrimSpace(c))
 		t.Log(c)
-		out, err := p.Shell(t.Context(), dir, `test -e config || cp "$KUBECONFIG" config; export KUBECONFIG=$PWD/config; kubectl config set-context --current --namespace=`+p.namespace+` >/dev/null; `+c)
+		out, err := p.Shell(t.Context(), dir, `exec 2>&1; test -e config || cp "$KUBECONFIG" config; export KUBECONFIG=$PWD/config; kubectl config set-context --current --namespace=`+p.namespace+` >/dev/null; `+c)
 		if err != nil {
-			t.Fatalf("%s: %v", c, err)
+			t.Fatalf("%s: %v\n%s", c, err, out)
 		}
 		t.Log(out)
+		said += out
 	}
+	return said
 }
 
 // typed are the commands of a section, in their order.

@@ -40,7 +40,7 @@ const standInImage = "registry.local/of-the-original:3.5"
 
 // A cluster of the original with backups, all of whose connections use TLS, becomes ours, as docs/operations/taking-over.md has it,
 // while clients write and its own sidecars go on with deltas and Leases. What they uploaded stays as it is, a full of ours comes
-// beside it, and when all volumes are lost afterwards that restores.
+// beside it, and when all volumes are lost afterwards that restores. At last it is made ready for the way back.
 func takeOver(t *testing.T, s *site) {
 	const namespace = "taking-over"
 	if err := s.LoadImage(t.Context(), standIns(t)); err != nil {
@@ -49,13 +49,7 @@ func takeOver(t *testing.T, s *site) {
 	s.namespace(t, namespace)
 	p := &shop{site: s, namespace: namespace}
 	secure := p.layOutOriginal(t)
-	service := net.JoinHostPort(p.address(t), "2379")
-	p.client = p.dial(t, func(c *clientv3.Config) {
-		c.TLS, c.Endpoints = secure, []string{"https://" + name + "-client:2379"} // a name that certificates have
-		c.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", service)
-		})}
-	})
+	p.client = p.secured(t, secure, net.JoinHostPort(p.address(t), "2379"))
 	p.write(t, p.client)
 	s.await(t, "the original's sidecars have uploaded", func(context.Context) error {
 		if got := s.snapshots(t, namespace); ending(got, "Full-", ".gz") == 0 || ending(got, "Incr-", ".gz") < 2 {
@@ -125,6 +119,18 @@ func takeOver(t *testing.T, s *site) {
 	p.holds(t, p.client)
 	p.write(t, p.client)
 	p.nothingIsLost(t, p.client)
+	p.handsBack(t, secure)
+}
+
+// secured makes a client that uses TLS of an address, under a name that certificates have.
+func (p *shop) secured(t *testing.T, secure *tls.Config, address string) *clientv3.Client {
+	t.Helper()
+	return p.dial(t, func(c *clientv3.Config) {
+		c.TLS, c.Endpoints = secure, []string{"https://" + name + "-client:2379"}
+		c.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		})}
+	})
 }
 
 // ending counts the snapshots of a kind that are packed so.

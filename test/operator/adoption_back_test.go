@@ -71,7 +71,7 @@ spec:
 		}
 		return err
 	})
-	if err := run("wait etcd", "15m", "1s"); err == nil || !strings.Contains(err.Error(), "timed out") {
+	if err := run("wait etcd NAME --for=condition=AllMembersUpdated", "15m", "1s"); err == nil || !strings.Contains(err.Error(), "timed out") {
 		t.Error(errors.Join(errors.New("want the wait to be in vain"), err))
 	}
 }
