@@ -242,17 +242,17 @@ func (d *demo) show() (string, error) {
 		return "", err
 	}
 	fmt.Fprintln(d.out)
-	for _, args := range [][]string{
-		{"get", "etcd", "-o", "wide"},
-		{"get", "etcdmembers"},
-		{"get", "etcd", name, `-o=jsonpath={range .status.conditions[*]}{.type}: {.status}, {.reason}: {.message}{"\n"}{end}`},
-		{"get", "events.events.k8s.io", "--field-selector=regarding.kind=Etcd", "--sort-by=.eventTime", "-o=custom-columns=TYPE:.type,REASON:.reason,NOTE:.note"},
+	for _, command := range []string{
+		"kubectl -n " + namespace + " get etcd -o wide",
+		"kubectl -n " + namespace + " get etcdmembers",
+		// Of the status what tells of its backups and conditions: the rest is for programs, or was seen above.
+		"kubectl -n " + namespace + " describe etcd " + name + " | sed -n '/^Status:/,/^  Current Replicas:/p; /^Events:/,$p'",
 	} {
-		out, err := d.kube.Kubectl(d.ctx, append([]string{"--namespace=" + namespace}, args...)...)
+		out, err := d.kube.Shell(d.ctx, d.dir, command)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(d.out, "\n       $ kubectl %s\n", strings.Join(args, " "))
+		fmt.Fprintf(d.out, "\n       $ %s\n", command)
 		for line := range strings.Lines(out) {
 			fmt.Fprintf(d.out, "       %s", line)
 		}
