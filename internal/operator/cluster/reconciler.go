@@ -388,7 +388,10 @@ func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome,
 			r.event(e, Scaling, op.Description)
 		}
 	}
-	for _, n := range slices.Concat(holdNews(health.Hibernation(o.Observation), s.Hibernation), hibernationNews(e.Status.Conditions, s.Conditions), conditionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup), r.restoreNews(o)) {
+	if undone := slices.Concat(o.Undone, out.undone); len(undone) > 0 {
+		r.event(e, ChangeUndone, strings.Join(undone, "; "))
+	}
+	for _, n := range byKind(slices.Concat(holdNews(health.Hibernation(o.Observation), s.Hibernation), hibernationNews(e.Status.Conditions, s.Conditions), conditionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup), r.restoreNews(o))) {
 		r.event(e, n.kind, n.note)
 	}
 }

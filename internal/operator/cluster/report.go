@@ -334,6 +334,18 @@ type news struct {
 	note string
 }
 
+// byKind has one event tell of all that is of the same kind: of several about the same version of an Etcd only the first text is kept.
+func byKind(all []news) (merged []news) {
+	for _, n := range all {
+		if i := slices.IndexFunc(merged, func(m news) bool { return m.kind == n.kind }); i >= 0 {
+			merged[i].note += "; " + n.note
+		} else {
+			merged = append(merged, n)
+		}
+	}
+	return merged
+}
+
 // write patches the status if it differs from what the API server is known to have.
 func (r *Reconciler) write(ctx context.Context, e *druidv1alpha1.Etcd, s druidv1alpha1.EtcdStatus) error {
 	if reflect.DeepEqual(e.Status, s) || equality.Semantic.DeepEqual(e.Status, s) { // the first is quick where the parts are those of before, as mostly

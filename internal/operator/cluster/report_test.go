@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/rollout"
@@ -504,5 +506,27 @@ func TestWhatReadersOfTheOriginalReadIsWritten(t *testing.T) {
 		t.Errorf("replicas %d, ready %d, updated %d, current %d; want 3, 3, 2, 2", s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, s.CurrentReplicas)
 	case len(s.Members) != 3 || s.LabelSelector == nil || len(s.LabelSelector.MatchLabels) == 0:
 		t.Errorf("members %v, selector %v", s.Members, s.LabelSelector)
+	}
+}
+
+// The library that sends events keeps the first text alone of several that are about the same version of an Etcd and of the same kind.
+func TestWhatIsToldAtOnceIsOneEventForEachKind(t *testing.T) {
+	r := &Reconciler{recorder: events.NewFakeRecorder(10), now: func() time.Time { return testNow }, logger: slog.New(slog.DiscardHandler)}
+	o := running(t, 3)
+	s := *o.Etcd.Status.DeepCopy()
+	s.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{ExcludedSnapshots: []string{"Full-1"}, TamperFindings: []druidv1alpha1.TamperFinding{{Code: "hidden", Message: "first"}, {Code: "marker", Message: "second"}}}}
+	o.Undone = []string{"PersistentVolumeClaim main-0: somebody took its labels off"}
+	r.tell(t.Context(), o, Plan{}, outcome{undone: []string{"Role main was set back: a had changed it", "Service main was set back: b had changed it"}}, s)
+	var got []string
+	for len(r.recorder.(*events.FakeRecorder).Events) > 0 {
+		got = append(got, <-r.recorder.(*events.FakeRecorder).Events)
+	}
+	want := []string{
+		"Warning ChangeUndone PersistentVolumeClaim main-0: somebody took its labels off; Role main was set back: a had changed it; Service main was set back: b had changed it",
+		"Warning BackupTampered in the bucket: first (hidden); in the bucket: second (marker)",
+		"Warning SnapshotExcluded Full-1 is excluded from restores",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
