@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -61,8 +60,8 @@ func TestAClaimWithoutItsLabelsIsFoundAndLabelled(t *testing.T) {
 			if fmt.Sprint(now.Labels) != fmt.Sprint(want) {
 				t.Errorf("its labels are %v, want %v", now.Labels, want)
 			}
-			if told := <-r.recorder.(*events.FakeRecorder).Events; !strings.Contains(told, stray.Name) {
-				t.Errorf("told was %q", told)
+			if len(o.Undone) != 1 || !strings.Contains(o.Undone[0], stray.Name) {
+				t.Errorf("it is told that %q", o.Undone)
 			}
 			if p := mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Wait || !strings.Contains(p.Pod.Reason, "is being deleted and goes with it") {
 				t.Errorf("%s: %s, want that its pod stays", p.Pod.Kind, p.Pod.Reason)
