@@ -90,6 +90,24 @@ func TestNothingOfTheOriginalsIsLabelledWhileSomethingIsRefused(t *testing.T) {
 	}
 }
 
+// The objects are ours already, and some pods are still the original's: their etcds serve clients as before.
+func TestHowClientsAreServedStaysUntilTheLastPodOfTheOriginalIsReplaced(t *testing.T) {
+	another := func(o *Observed) { o.Etcd.Spec.Etcd.ClientPort = ptr(int32(2479)) }
+	for phrase, c := range map[string]struct {
+		changes []func(*Observed)
+		refused bool
+	}{
+		"as it was":               {[]func(*Observed){podsOfOriginal, former(0)}, false},
+		"another port":            {[]func(*Observed){podsOfOriginal, former(0), another}, true},
+		"none is of the original": {[]func(*Observed){another}, false},
+	} {
+		p := mustDecide(t, running(t, 3, c.changes...), testSettings)
+		if told := len(p.Refused) == 1 && strings.Contains(p.Refused[0], "set spec.etcd.clientUrlTls and clientPort back"); told != c.refused || len(p.Refused) > 1 {
+			t.Errorf("%s: refused %q", phrase, p.Refused)
+		}
+	}
+}
+
 func TestTheOriginalsObjectsAreChangedBeforeItsPodsAreReplaced(t *testing.T) {
 	o := running(t, 3, allOriginal)
 	p := mustDecide(t, o, testSettings)

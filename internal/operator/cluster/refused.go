@@ -42,6 +42,9 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 	for _, why := range unmakable(e) {
 		no("%s", why)
 	}
+	if live := o.configured(); !o.foreign() && o.originals() && live.Clients != "" && live.Clients != desired.ListenClients(e) {
+		no("the original's pods serve clients at %s until the last of them is replaced, and cannot be asked otherwise: set spec.etcd.clientUrlTls and clientPort back, and change them afterwards", live.Clients)
+	}
 	if i := immutabilityOf(in.Etcd); i != nil && i.RetentionPeriod != nil {
 		if c := health.Coverage(in.Etcd, i.RetentionPeriod.Duration); !c.Holds() {
 			no("spec.backup.store.immutability.retentionPeriod is too short for spec.backup.fullSnapshotSchedule %q: %s; lengthen the period, or take fulls more often", *in.Etcd.Spec.Backup.FullSnapshotSchedule, c)
