@@ -22,6 +22,7 @@ var changing = []struct {
 	{regexp.MustCompile(`\b[0-9.]+(µs|ms|s)\b *`), "DURATION  "},
 	{regexp.MustCompile(`lineage  [0-9a-f]{32}`), "lineage  NEW"},
 	{regexp.MustCompile(`\d+ per second`), "N per second"},
+	{regexp.MustCompile(`("?stored"?: )"[^"]+"`), `${1}"WHEN THE FILE WAS WRITTEN"`},
 }
 
 // TestWhatPeopleSee pins the output of every verb that only reads, on the original's buckets.

@@ -40,6 +40,7 @@ type snapshotView struct {
 	To         snapshot.Revision `json:"to"`   // last revision; of a full a lower bound unless Certain
 	Certain    bool              `json:"certain"`
 	Created    time.Time         `json:"created"`
+	Stored     time.Time         `json:"stored,omitzero"` // when the store got it, by its clock; who writes can name any other time
 	Size       int64             `json:"size"` // stored bytes
 	Events     int64             `json:"events,omitempty"`
 	Digest     snapshot.Digest   `json:"digest,omitzero"`
@@ -94,7 +95,7 @@ func newListView(store, prefix string, t timeline.Timeline, retention map[timeli
 func newSnapshotView(s timeline.Snapshot, r *immutability.Retention) snapshotView {
 	n := s.Name()
 	v := snapshotView{Name: n.String(), Key: s.Key.String(), Version: s.Version, Kind: n.Kind, From: n.Start, To: s.Last, Certain: s.Certain,
-		Created: n.CreatedAt(), Size: s.Size, Final: n.Final, Excluded: s.Excluded, Problem: s.Problem}
+		Created: n.CreatedAt(), Stored: s.Modified.UTC().Truncate(time.Second), Size: s.Size, Final: n.Final, Excluded: s.Excluded, Problem: s.Problem}
 	if s.Manifest != nil {
 		v.Events, v.Digest, v.DigestOf = s.Manifest.Events, s.Manifest.Digest, wholeObject
 		if s.Manifest == s.Header {
