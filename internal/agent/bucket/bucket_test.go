@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/engine/excluder"
+	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -172,6 +174,54 @@ func TestALineageThatWasExcludedIsNotTheNewest(t *testing.T) {
 	}
 	if f, err = Look(t.Context(), s, enginetest.Prefix, own); err != nil || f.Empty || f.Broken == nil {
 		t.Errorf("all are excluded: %+v, %v", f, err)
+	}
+}
+
+// A manifest of something that is not there is the cheapest forgery. It has a name that can be excluded, too.
+func TestAManifestAloneCanBeExcluded(t *testing.T) {
+	full, delta := enginetest.MustName(enginetest.FullName(5, 30)), enginetest.MustName(enginetest.DeltaName(6, 9, 30))
+	for phrase, c := range map[string]struct {
+		profile storetest.Profile
+		forged  snapshot.Name
+	}{
+		"of a full, with tags": {storetest.S3Like(), full}, "of a full, with records": {storetest.GCSLike(), full},
+		"of a delta, with tags": {storetest.S3Like(), delta}, "of a delta, with records": {storetest.GCSLike(), delta},
+	} {
+		s, forged := storetest.NewMemory(c.profile), c.forged
+		put := func(n snapshot.Name, lineage snapshot.LineageID, cluster uint64, body bool) {
+			m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: snapshot.Lineage{ID: lineage}, Digest: sha256.Sum256(nil), LastRevision: n.Last, ClusterID: cluster, Latest: n.CreatedAt()}
+			if body {
+				enginetest.Put(t, s, enginetest.Key(n), nil)
+			}
+			enginetest.Put(t, s, snapshot.SnapshotKey(enginetest.Prefix, n).Manifest().String(), m.Encode())
+		}
+		ours := snapshot.Lineage{ID: "0123456789abcdef0123456789abcdef"}
+		put(enginetest.MustName(enginetest.FullName(100, 0)), ours.ID, 1, true)
+		put(forged, "fedcba9876543210fedcba9876543210", 99, false)
+		own := &Own{Lineage: &ours, ClusterID: 1}
+		if f, err := Look(t.Context(), s, enginetest.Prefix, own); err != nil || f.Relation != Other {
+			t.Fatalf("%s, before: %+v, %v", phrase, f, err)
+		}
+		q := excluder.Request{Store: s, Prefix: enginetest.Prefix, Names: []snapshot.Name{forged}, LeaveNothing: true}
+		for range 2 { // again changes nothing
+			if r, err := excluder.Run(t.Context(), q); err != nil || len(r.Changes) != 1 {
+				t.Fatalf("%s: %+v, %v", phrase, r, err)
+			}
+		}
+		f, err := Look(t.Context(), s, enginetest.Prefix, own)
+		if err != nil || f.Lineage.ID != ours.ID || f.Relation != Same || f.Broken != nil || f.Reach != 100 {
+			t.Errorf("%s, afterwards: %+v, %v", phrase, f, err)
+		}
+		if _, err := replay.Plan(replay.Options{Store: s, Timeline: f.Catalog.Timeline, Target: restoreplan.Latest()}); err != nil {
+			t.Errorf("%s: a restore without a lineage: %v", phrase, err)
+		}
+		q.Include = true
+		if _, err := excluder.Run(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := Look(t.Context(), s, enginetest.Prefix, own); err != nil || f.Relation != Other {
+			t.Errorf("%s, included again: %+v, %v", phrase, f, err)
+		}
 	}
 }
 

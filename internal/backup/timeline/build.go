@@ -17,6 +17,7 @@ import (
 func Build(l Listing) Timeline {
 	b := builder{
 		manifests: make(map[snapshot.Key]*snapshot.Manifest),
+		excluded:  make(map[snapshot.Key]bool),
 		lineages:  make(map[snapshot.LineageID]*Lineage),
 	}
 	b.foreign(l.Foreign)
@@ -37,6 +38,7 @@ func Build(l Listing) Timeline {
 
 type builder struct {
 	manifests map[snapshot.Key]*snapshot.Manifest // the one that counts, by the snapshot's key
+	excluded  map[snapshot.Key]bool               // snapshots whose manifest is, by their key
 	present   map[snapshot.Key]struct{}           // snapshots with content or at least a marker
 	lineages  map[snapshot.LineageID]*Lineage
 	ordered   []*Lineage
@@ -296,8 +298,12 @@ func (b *builder) missing() {
 			continue
 		}
 		s := known(key, m)
-		s.Problem = "only its manifest is there"
-		b.find(MissingSnapshot, Warning, s.Lineage, Ref{Key: key}, "%s is missing: %s", key.Name, s.Problem)
+		s.Problem, s.Excluded = "only its manifest is there", b.excluded[key]
+		if s.Excluded {
+			b.find(ExcludedObject, Info, s.Lineage, Ref{Key: key}, "%s is excluded: it does not count that %s", key.Name, s.Problem)
+		} else {
+			b.find(MissingSnapshot, Warning, s.Lineage, Ref{Key: key}, "%s is missing: %s", key.Name, s.Problem)
+		}
 		b.lineage(s.Lineage).Missing = append(b.lineage(s.Lineage).Missing, s)
 	}
 }

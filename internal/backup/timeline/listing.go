@@ -48,6 +48,7 @@ type StoredManifest struct {
 	Hidden   bool               // as of an object
 	Manifest *snapshot.Manifest // nil if it could not be read
 	Err      error              // why not
+	Excluded bool               // as of an object; it counts where there is no object
 }
 
 // Foreign is an object below the prefix whose key is not of this layout.

@@ -54,6 +54,7 @@ func (b *builder) readManifest(key snapshot.Key, stored []StoredManifest) {
 	if chosen != nil {
 		id = chosen.Manifest.Lineage.ID
 		b.manifests[key.Snapshot()] = chosen.Manifest
+		b.excluded[key.Snapshot()] = chosen.Excluded
 	}
 	for _, u := range unusable {
 		b.find(BadManifest, Warning, id, u.ref, "the manifest of %s is not used: %s", name, u.why)

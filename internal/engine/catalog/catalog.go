@@ -142,7 +142,7 @@ func (r *reading) catalog(prefix string) *Catalog {
 			})
 		case snapshot.ManifestObject:
 			c.Listing.Manifests = append(c.Listing.Manifests, timeline.StoredManifest{
-				Key: it.key, Version: it.ID, Modified: it.Modified, Marker: it.Marker, Hidden: hidden[it.key], Manifest: it.manifest, Err: it.err,
+				Key: it.key, Version: it.ID, Modified: it.Modified, Marker: it.Marker, Hidden: hidden[it.key], Manifest: it.manifest, Err: it.err, Excluded: r.excluded(it),
 			})
 		}
 	}

@@ -88,12 +88,17 @@ func (r *reading) readRecord(ctx context.Context, it *item) error {
 	return nil
 }
 
+// excludable: it is a snapshot, or the manifest of one of which nothing else is there. Whoever may write can write such a manifest.
+func (r *reading) excludable(it *item) bool {
+	return it.key.Object == snapshot.SnapshotObject || it.key.Object == snapshot.ManifestObject && !r.present[it.key.Snapshot()]
+}
+
 // excluded reports whether a restore must leave the version out.
 func (r *reading) excluded(it *item) bool {
-	if r.opts.IgnoreExclusions || it.key.Object != snapshot.SnapshotObject {
+	if r.opts.IgnoreExclusions || !r.excludable(it) {
 		return false
 	}
-	record := r.records[it.key]
+	record := r.records[it.key.Snapshot()]
 	return it.Tags[ExcludeTag] == "true" || record != nil && record.excludes
 }
 

@@ -25,6 +25,7 @@ type reading struct {
 	foreign  []timeline.Foreign
 	owner    *OwnerRecord
 	badOwner *timeline.BadOwner     // the owner record is none
+	present  map[snapshot.Key]bool  // snapshots of which more than a manifest is there
 	records  map[snapshot.Key]*item // exclusion records that count, by the snapshot they are about
 	progress counter
 
@@ -69,7 +70,11 @@ func (r *reading) explain(ctx context.Context) error {
 	versions := map[snapshot.Key]int{}
 	hidden := map[snapshot.Key]bool{}
 	var manifests, rest []func(context.Context) error
+	r.present = map[snapshot.Key]bool{}
 	for _, it := range r.items {
+		if it.key.Object == snapshot.SnapshotObject {
+			r.present[it.key] = true
+		}
 		switch {
 		case it.Marker:
 			hidden[it.key] = true
@@ -286,11 +291,11 @@ func (r *reading) measure(ctx context.Context, it *item) error {
 
 func (r *reading) wantsStat(it *item, hidden bool) bool {
 	caps := r.store.Capabilities()
-	if it.key.Object != snapshot.SnapshotObject {
+	if !r.excludable(it) {
 		return r.opts.Retention && it.Retention == nil
 	}
 	tags := caps.Tags && !caps.InlineTags && it.Tags == nil && !r.opts.IgnoreExclusions &&
-		(r.opts.Tags == TagsOfAll || r.opts.Tags == TagsOfFulls && (hidden || it.key.Name.Kind == snapshot.Full))
+		(r.opts.Tags == TagsOfAll || r.opts.Tags == TagsOfFulls && (hidden || it.key.Name.Kind == snapshot.Full || it.key.Object == snapshot.ManifestObject))
 	return tags || r.opts.Retention && it.Retention == nil
 }
 
@@ -308,7 +313,7 @@ func (r *reading) stat(ctx context.Context, it *item) error {
 	if it.Tags == nil {
 		it.Tags = o.Tags
 	}
-	if it.Tags == nil && it.key.Object == snapshot.SnapshotObject && r.opts.Tags != NoTags && r.store.Capabilities().Tags {
+	if it.Tags == nil && r.excludable(it) && r.opts.Tags != NoTags && r.store.Capabilities().Tags {
 		it.untagged = true
 	}
 	return nil

@@ -75,7 +75,7 @@ type Report struct {
 type subject struct {
 	key      snapshot.Key
 	copyOf   string            // as in Change
-	versions []timeline.Object // contents, not markers
+	versions []timeline.Object // contents, not markers; of one of which only the manifest is there, those of that
 	records  int64             // the highest number of its exclusion records
 }
 
@@ -172,6 +172,19 @@ func find(c *catalog.Catalog, names []snapshot.Name) ([]subject, error) {
 		}
 		found[i].versions = append(found[i].versions, o)
 	}
+	for _, m := range c.Listing.Manifests { // of those of which nothing else is there
+		key := m.Key.Snapshot()
+		if m.Marker || !wanted[key.Name] || slices.ContainsFunc(c.Listing.Objects, func(o timeline.Object) bool { return o.Key == key }) {
+			continue
+		}
+		i, is := at[key]
+		if !is {
+			i = len(found)
+			at[key] = i
+			found = append(found, subject{key: key})
+		}
+		found[i].versions = append(found[i].versions, timeline.Object{Ref: timeline.Ref{Key: m.Key, Version: m.Version}, Excluded: m.Excluded})
+	}
 	for _, s := range found {
 		delete(wanted, s.key.Name)
 	}
@@ -257,6 +270,12 @@ func imagine(l timeline.Listing, subjects []subject, excluded bool) timeline.Tim
 		objects[i] = o
 	}
 	l.Objects = objects
+	l.Manifests = slices.Clone(l.Manifests)
+	for i, m := range l.Manifests {
+		if meant[m.Key.Snapshot()] {
+			l.Manifests[i].Excluded = excluded
+		}
+	}
 	return timeline.Build(l)
 }
 
@@ -312,7 +331,7 @@ func (q Request) change(ctx context.Context, s subject) (Change, error) {
 		if v.Excluded == c.Excluded {
 			continue
 		}
-		at := store.Version{Key: s.key.String(), ID: v.Version}
+		at := store.Version{Key: v.Key.String(), ID: v.Version}
 		if err := tagger.SetTag(ctx, at, catalog.ExcludeTag, fmt.Sprint(c.Excluded)); err != nil {
 			return c, err
 		}
@@ -361,6 +380,13 @@ func (q Request) confirm(after *catalog.Catalog, subjects []subject) error {
 	for _, o := range after.Listing.Objects {
 		if o.Key.Object == snapshot.SnapshotObject && !o.Marker && meant[o.Key] && o.Excluded == q.Include {
 			wrong = append(wrong, o.Ref.String())
+		}
+	}
+	for _, l := range after.Timeline.Lineages {
+		for _, s := range l.Missing {
+			if meant[s.Key] && s.Excluded == q.Include {
+				wrong = append(wrong, s.Key.String())
+			}
 		}
 	}
 	if len(wrong) == 0 {
