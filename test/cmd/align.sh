@@ -3,7 +3,7 @@
 # is compiled once: a package in another version is another package, and so is everything above it.
 #
 #   ./align.sh DIRECTORY...
-#   ./align.sh fakegcs rclone
+#   ./align.sh certmanager fakegcs rclone
 #
 # Where a server wants something newer, raise it in the modules of the tests and of the product first
 # (go get MODULE@VERSION). A test of stores says when they differ. Kubernetes: kubernetes/require.sh.
