@@ -29,11 +29,14 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- toYaml $all -}}
 {{- end }}
 
-{{/* The Secret with the certificate that is mounted; empty: none is. */}}
+{{/*
+The Secret with the certificate that is mounted; empty: none is. cert-manager's is not etcd-druid-webhook, where the operator keeps its own:
+it would adopt what it finds there, and have nobody trust it as long as that is good.
+*/}}
 {{- define "druid.certificate" -}}
 {{- with .Values.webhook -}}
 {{- if and .enabled (eq .certificates "cert-manager") -}}
-etcd-druid-webhook
+etcd-druid-webhook-cert-manager
 {{- else if and .enabled (eq .certificates "secret") -}}
 {{ required "webhook.secretName is required: the Secret with tls.crt and tls.key, or let webhook.certificates be operator" .secretName }}
 {{- end -}}
