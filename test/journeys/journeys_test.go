@@ -27,7 +27,7 @@ var (
 // A journey is one way through the operator.
 type journey struct {
 	name string
-	// machines: it does something to the machines or disks, so the cluster must be ours.
+	// machines: it does something to the machines or disks, or brings definitions that are another project's, so the cluster must be ours.
 	machines bool
 	// alone: what it does others would notice, so it goes when they have ended. They go some at a time (-parallel).
 	alone bool
@@ -57,6 +57,7 @@ var all = []journey{
 	{name: "move-given-up", do: giveTheMoveUp},
 	{name: "taking-over", machines: true, do: takeOver},
 	{name: "node-loss", machines: true, demonstrated: true, alone: true, do: nodeLoss},
+	{name: "cert-manager", machines: true, alone: true, do: certManager},
 	{name: "upgrade", alone: true, do: upgrade},
 	{name: "without-operator", alone: true, do: withoutOperator},
 	{name: "uninstall", alone: true, do: uninstall}, // the last: what an operator watched is known when it ended
