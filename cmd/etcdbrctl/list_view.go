@@ -41,7 +41,7 @@ type snapshotView struct {
 	Certain    bool              `json:"certain"`
 	Created    time.Time         `json:"created"`
 	Stored     time.Time         `json:"stored,omitzero"` // when the store got it, by its clock; who writes can name any other time
-	Size       int64             `json:"size"` // stored bytes
+	Size       int64             `json:"size"`            // stored bytes
 	Events     int64             `json:"events,omitempty"`
 	Digest     snapshot.Digest   `json:"digest,omitzero"`
 	DigestOf   digested          `json:"digestOf,omitempty"` // what Digest is the SHA-256 of
