@@ -32,7 +32,8 @@ examined, restored from the bucket, or given up so that the member joins its clu
 While etcd runs it reports, promotes, defragments, and, beside the leader, backs up.
 
 The member's name is that in the environment variable POD_NAME, the members of the cluster are those in
-etcd's configuration file, ETCD_CONF (default ` + defaultTemplate + `), which is read again when it changes.
+etcd's configuration file, ETCD_CONF (default ` + defaultTemplate + `), which is read again when it changes;
+how clients are served takes effect when the sidecar is started anew.
 Calls that change anything or reveal content need a bearer token or a client certificate.`,
 		Example: `  POD_NAME=etcd-main-0 etcdbrctl server --config-file=/var/etcd/config/backup-restore.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

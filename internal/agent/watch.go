@@ -18,6 +18,7 @@ type templates struct {
 	path    string
 	log     *slog.Logger
 	content []byte
+	first   *memberconf.Template
 	current atomic.Pointer[memberconf.Template]
 }
 
@@ -28,6 +29,7 @@ func openTemplates(path string, log *slog.Logger) (*templates, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.first = first
 	t.current.Store(first)
 	t.content, _ = os.ReadFile(path) // it was read a moment ago; if not, that is a change
 	return t, nil
@@ -58,6 +60,9 @@ func (t *templates) run(ctx context.Context, changed func(*memberconf.Template))
 			continue
 		}
 		t.log.Info("etcd's configuration file has changed", "file", t.path, "members", len(next.Wanted()))
+		if !next.ServesAs(t.first) {
+			t.log.Info("clients are served as before until this sidecar is started anew, as with a new pod", "file", t.path)
+		}
 		t.current.Store(next)
 		changed(next)
 	}

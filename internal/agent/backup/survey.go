@@ -57,7 +57,7 @@ func describeBucket(t timeline.Timeline, own timeline.Lineage, protection immuta
 		b.Tampering = append(b.Tampering, agentapi.Tampering{Code: string(f.Code), Text: f.Text})
 	}
 	for _, l := range t.Lineages {
-		for _, s := range l.Snapshots {
+		for _, s := range slices.Concat(l.Snapshots, l.Missing) {
 			if !s.Excluded {
 				continue
 			}

@@ -6,10 +6,10 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
@@ -98,13 +98,13 @@ func isPlanning(err error) bool {
 func newestOf(t timeline.Timeline) (newest *timeline.Lineage) {
 	for i := range t.Lineages { // newest first
 		l := &t.Lineages[i]
-		all := slices.Concat(l.Snapshots, l.Missing)
-		if slices.ContainsFunc(all, func(s timeline.Snapshot) bool { return !s.Excluded }) {
+		if len(l.Snapshots)+len(l.Missing) == 0 {
+			continue
+		}
+		if !l.Excluded() {
 			return l
 		}
-		if newest == nil && len(all) > 0 {
-			newest = l
-		}
+		newest = cmp.Or(newest, l)
 	}
 	return newest
 }

@@ -183,9 +183,11 @@ func TestAManifestAloneCanBeExcluded(t *testing.T) {
 	for phrase, c := range map[string]struct {
 		profile storetest.Profile
 		forged  snapshot.Name
+		marker  bool // a deletion of what never was leaves it
 	}{
-		"of a full, with tags": {storetest.S3Like(), full}, "of a full, with records": {storetest.GCSLike(), full},
-		"of a delta, with tags": {storetest.S3Like(), delta}, "of a delta, with records": {storetest.GCSLike(), delta},
+		"of a full, with tags": {storetest.S3Like(), full, false}, "of a full, with records": {storetest.GCSLike(), full, false},
+		"of a delta, with tags": {storetest.S3Like(), delta, false}, "of a delta, with records": {storetest.GCSLike(), delta, false},
+		"with a marker": {storetest.S3Like(), full, true},
 	} {
 		s, forged := storetest.NewMemory(c.profile), c.forged
 		put := func(n snapshot.Name, lineage snapshot.LineageID, cluster uint64, body bool) {
@@ -201,6 +203,11 @@ func TestAManifestAloneCanBeExcluded(t *testing.T) {
 		own := &Own{Lineage: &ours, ClusterID: 1}
 		if f, err := Look(t.Context(), s, enginetest.Prefix, own); err != nil || f.Relation != Other {
 			t.Fatalf("%s, before: %+v, %v", phrase, f, err)
+		}
+		if c.marker {
+			if _, err := s.Hide(enginetest.Key(forged)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		q := excluder.Request{Store: s, Prefix: enginetest.Prefix, Names: []snapshot.Name{forged}, LeaveNothing: true}
 		for range 2 { // again changes nothing

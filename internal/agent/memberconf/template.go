@@ -19,6 +19,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,6 +172,21 @@ func (t *Template) ServingAs(first *Template, member string) *Template {
 		out.wanted[i].ClientURLs = own.ClientURLs
 	}
 	return &out
+}
+
+// ServesAs says whether clients are served as another file has it.
+func (t *Template) ServesAs(first *Template) bool {
+	for _, key := range serving {
+		if !reflect.DeepEqual(t.values[key], first.values[key]) {
+			return false
+		}
+	}
+	for _, p := range t.wanted {
+		if before, is := first.Peer(p.Name); is && !slices.Equal(before.ClientURLs, p.ClientURLs) {
+			return false
+		}
+	}
+	return true
 }
 
 // DataDir is where etcd keeps its data.

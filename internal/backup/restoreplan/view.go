@@ -43,6 +43,9 @@ func look(l timeline.Lineage, opts Options) view {
 		}
 	}
 	for _, s := range l.Missing {
+		if s.Excluded {
+			s.Problem = "it is excluded"
+		}
 		v.refused = append(v.refused, refusal{s, s.Problem})
 	}
 	newestFirst := func(a, b timeline.Snapshot) int { return timeline.CompareBases(b, a) }

@@ -158,8 +158,12 @@ func (b *builder) add(key snapshot.Key, versions []Object) {
 	m := b.manifests[key]
 	if len(contents) == 0 {
 		s := known(key, m)
-		s.Problem, s.Others = "only delete markers are left of it", markers
-		b.find(Gone, Danger, s.Lineage, Ref{Key: key}, "%s is gone: %s", key.Name, s.Problem)
+		s.Problem, s.Others, s.Excluded = "only delete markers are left of it", markers, b.excluded[key]
+		if s.Excluded {
+			b.find(ExcludedObject, Info, s.Lineage, Ref{Key: key}, "%s is excluded: it does not count that %s", key.Name, s.Problem)
+		} else {
+			b.find(Gone, Danger, s.Lineage, Ref{Key: key}, "%s is gone: %s", key.Name, s.Problem)
+		}
 		b.lineage(s.Lineage).Missing = append(b.lineage(s.Lineage).Missing, s)
 		return
 	}

@@ -1,6 +1,10 @@
 package timeline
 
-import "druid.internal/druid/internal/backup/snapshot"
+import (
+	"slices"
+
+	"druid.internal/druid/internal/backup/snapshot"
+)
 
 // Timeline is what a listing amounts to.
 type Timeline struct {
@@ -47,6 +51,12 @@ func (l Lineage) Find(n snapshot.Name) []Snapshot {
 		}
 	}
 	return found
+}
+
+// Excluded: there is something of the lineage, and all of it is excluded, as of one that was forged.
+func (l Lineage) Excluded() bool {
+	all := slices.Concat(l.Snapshots, l.Missing)
+	return len(all) > 0 && !slices.ContainsFunc(all, func(s Snapshot) bool { return !s.Excluded })
 }
 
 // NewestKnown is a snapshot that tells of Newest; false if no snapshot counts.

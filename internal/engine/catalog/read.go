@@ -72,7 +72,7 @@ func (r *reading) explain(ctx context.Context) error {
 	var manifests, rest []func(context.Context) error
 	r.present = map[snapshot.Key]bool{}
 	for _, it := range r.items {
-		if it.key.Object == snapshot.SnapshotObject {
+		if it.key.Object == snapshot.SnapshotObject && !it.Marker {
 			r.present[it.key] = true
 		}
 		switch {

@@ -60,6 +60,10 @@ func choose(t timeline.Timeline, maxBackups int, maxAge time.Duration, now time.
 			}
 		}
 		for _, s := range l.Missing {
+			if s.Excluded {
+				sel.leave(s, "it is excluded")
+				continue
+			}
 			sel.leave(s, s.Problem)
 		}
 		if from >= 0 && end < l.Newest {

@@ -174,7 +174,7 @@ func find(c *catalog.Catalog, names []snapshot.Name) ([]subject, error) {
 	}
 	for _, m := range c.Listing.Manifests { // of those of which nothing else is there
 		key := m.Key.Snapshot()
-		if m.Marker || !wanted[key.Name] || slices.ContainsFunc(c.Listing.Objects, func(o timeline.Object) bool { return o.Key == key }) {
+		if m.Marker || !wanted[key.Name] || slices.ContainsFunc(c.Listing.Objects, func(o timeline.Object) bool { return o.Key == key && !o.Marker }) {
 			continue
 		}
 		i, is := at[key]

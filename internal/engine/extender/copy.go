@@ -84,14 +84,14 @@ func (x *run) copyAs(ctx context.Context, s timeline.Snapshot, key snapshot.Key,
 		x.changes.Add(1)
 		described = &w.Version
 	}
+	x.asked.Lock()
+	x.written[s.Ref] = key.Name // it may be there also if nobody says so
+	x.asked.Unlock()
 	got, way, err := x.transfer(ctx, s, m.snapshot, manifest)
 	m.way = way
 	if err != nil {
 		return m, fmt.Errorf("copy %s to %s: %w", s.Ref, m.snapshot, err)
 	}
-	x.asked.Lock()
-	x.written[s.Ref] = key.Name
-	x.asked.Unlock()
 	if got.Size != manifest.Size {
 		return m, fmt.Errorf("copy %s to %s: %w: %d bytes arrived, not %d", s.Ref, m.snapshot, fetch.ErrDamaged, got.Size, manifest.Size)
 	}
@@ -116,11 +116,10 @@ func (x *run) excludedSince(ctx context.Context) error {
 	if len(x.written) == 0 {
 		return nil
 	}
-	if ctx.Err() != nil { // the copies are there all the same
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), afterwards)
-		defer cancel()
-	}
+	ended := ctx // the copies are there all the same
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ended, func() { time.AfterFunc(afterwards, end) })()
 	now, err := catalog.Read(ctx, x.q.Store, x.q.Prefix, catalog.Options{Tags: catalog.TagsOfAll})
 	if err != nil {
 		return fmt.Errorf("see whether anything was excluded while it was copied: %w", err)
@@ -139,6 +138,9 @@ func (x *run) excludedSince(ctx context.Context) error {
 // excludeCopy excludes one, and says so in any case: what the run wanted to keep is not kept.
 func (x *run) excludeCopy(ctx context.Context, of, name snapshot.Name) error {
 	_, err := excluder.Run(ctx, excluder.Request{Store: x.q.Store, Prefix: x.q.Prefix, Names: []snapshot.Name{name}, LeaveNothing: true, Reason: "a copy of " + of.String() + ", which was excluded while it was copied"})
+	if errors.Is(err, excluder.ErrUnknown) {
+		return nil // it is not there
+	}
 	if err != nil {
 		return fmt.Errorf("%s was excluded while it was copied to %s, which restores would use in its place: exclude that, too (etcdbrctl exclude): %w", of, name, err)
 	}

@@ -46,7 +46,7 @@ type run struct {
 	asked  sync.Mutex               // of what follows, but for before
 	told   map[timeline.Ref]subject // locks that were asked for, or given, in this run
 	copies map[timeline.Ref]made    // that this run made
-	// written are their names, also of those of which the rest failed: their bytes stand there.
+	// written are their names, also of those of which the rest failed: their bytes may stand there.
 	written map[timeline.Ref]snapshot.Name
 	before  int // objects that were reported before those of the newest chain
 
@@ -175,7 +175,7 @@ func (x *run) list(ctx context.Context, tags catalog.TagPolicy) error {
 	}
 	x.report.Excluded = nil
 	for _, l := range c.Timeline.Lineages {
-		for _, s := range l.Snapshots {
+		for _, s := range slices.Concat(l.Snapshots, l.Missing) {
 			if s.Excluded {
 				x.report.Excluded = append(x.report.Excluded, s.Name().String())
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/etcd/member"
 	"druid.internal/druid/internal/store"
 )
@@ -233,5 +234,21 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 		if _, err := New(cfg); !errors.Is(err, ErrConfig) {
 			t.Errorf("%s: %v, want ErrConfig", name, err)
 		}
+	}
+}
+
+// Whoever may write can begin another lineage. When all of it is excluded, the data are those of the lineage before it.
+func TestALineageOfWhichAllIsExcludedIsNotTheNewest(t *testing.T) {
+	of := func(id snapshot.LineageID, excluded bool) timeline.Lineage {
+		return timeline.Lineage{Lineage: snapshot.Lineage{ID: id}, Newest: 9, Snapshots: []timeline.Snapshot{{
+			Object: timeline.Object{Excluded: excluded}, Last: 9, Manifest: &snapshot.Manifest{ClusterID: 1, LastRevision: 9},
+		}}}
+	}
+	known := knownLineages(timeline.Timeline{Lineages: []timeline.Lineage{of("forged", true), of("ours", false)}})
+	if len(known) != 2 || known[0].ID != "ours" || known[1].ID != "forged" {
+		t.Fatalf("known are %+v", known)
+	}
+	if v := judge(evidence{bucket: known, cluster: 1, revision: 9}); v.lineage.ID != "ours" || v.minted {
+		t.Errorf("data without a file are taken for those of %s", v.lineage.ID)
 	}
 }

@@ -152,9 +152,9 @@ func (e evidence) begin(parent snapshot.LineageID, why string) verdict {
 		Text: fmt.Sprintf("lineage %s begins: %s", l.ID, why)}}}
 }
 
-// knownLineages is what the bucket tells about its lineages, newest first.
+// knownLineages is what the bucket tells about its lineages, newest first; last are those of which somebody excluded everything.
 func knownLineages(t timeline.Timeline) []known {
-	var all []known
+	var all, excluded []known
 	for _, l := range t.Lineages {
 		k := known{Lineage: l.Lineage, newest: l.Newest, cluster: l.Cluster()}
 		for i := len(l.Snapshots) - 1; i >= 0; i-- {
@@ -166,7 +166,11 @@ func knownLineages(t timeline.Timeline) []known {
 		if c, is := l.NewestChain(); is && len(c.Deltas) > 0 {
 			k.tail = &c.Deltas[len(c.Deltas)-1].Snapshot
 		}
-		all = append(all, k)
+		if l.Excluded() {
+			excluded = append(excluded, k)
+		} else {
+			all = append(all, k)
+		}
 	}
-	return all
+	return append(all, excluded...)
 }

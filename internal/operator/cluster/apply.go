@@ -34,7 +34,6 @@ type outcome struct {
 	set      bool // the StatefulSet was changed, which pods may have to follow
 	there    bool // the Secret was to be made, and is there; nothing was done after that
 	created  []string
-	undone   []string // what somebody else had changed, and who
 	failures []failure
 }
 
@@ -179,7 +178,6 @@ func (r *Reconciler) makeTogether(ctx context.Context, o *Observed, p Plan, out 
 	for _, part := range parts {
 		out.changed = out.changed || part.changed
 		out.created = append(out.created, part.created...)
-		out.undone = append(out.undone, part.undone...)
 		out.failures = append(out.failures, part.failures...)
 	}
 	return rest
@@ -225,7 +223,7 @@ func (r *Reconciler) make(ctx context.Context, o *Observed, p Plan, key Key, obj
 		r.heartbeats.made(o.Etcd, done.Object.(*coordinationv1.Lease))
 	}
 	if len(done.TakenFrom) > 0 {
-		out.undone = append(out.undone, fmt.Sprintf("%s was set back: %s had changed it", key, strings.Join(done.TakenFrom, ", ")))
+		r.undid(o.Etcd, fmt.Sprintf("%s was set back: %s had changed it", key, strings.Join(done.TakenFrom, ", ")))
 	}
 	if done.Created || done.Changed {
 		out.changed = true

@@ -852,14 +852,28 @@ func TestTLSThatIsStillUsedStaysThoughNobodyWantsItAnyMore(t *testing.T) {
 		"no TLS for clients": func(o *Observed) {
 			o.ConfigMap.Data[desired.EtcdFile] = strings.Replace(o.ConfigMap.Data[desired.EtcdFile], "listen-client-urls: http:", "listen-client-urls: https:", 1)
 		},
-		"a pod of a former template": func(o *Observed) { o.Pods[1].Labels[appsv1.ControllerRevisionHashLabelKey] = "former" },
-		"a change that nobody saw":   func(o *Observed) { o.StatefulSet.Generation++ },
+		"a pod has certificates for clients": func(o *Observed) {
+			o.Pods[1].Spec.Volumes = append(slices.Clone(o.Pods[1].Spec.Volumes), corev1.Volume{Name: "etcd-server-tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}})
+		},
+		"a pod is the original's": func(o *Observed) { podsOfOriginal(o); former(1)(o) },
 	} {
 		o := withPeerTLS(t, 3)
 		o.Etcd.Spec.Etcd.PeerUrlTLS = nil
 		change(o)
 		if p := mustDecide(t, o, testSettings); !p.Size.PeerTLS || !strings.Contains(p.Size.Waits, "every pod to have the newest template") || p.Size.Hold != "" {
 			t.Errorf("%s: %+v, want https to stay, and pods to be replaced", phrase, p.Size)
+		}
+	}
+	// What else is former in a pod waits for the change, without which it may not come back: certificates that are no good any more.
+	for phrase, change := range map[string]func(*Observed){
+		"a pod of a former template": former(1),
+		"a change that nobody saw":   func(o *Observed) { o.StatefulSet.Generation++ },
+	} {
+		o := withPeerTLS(t, 3)
+		o.Etcd.Spec.Etcd.PeerUrlTLS = nil
+		change(o)
+		if p := mustDecide(t, o, testSettings); p.Size.PeerTLS || p.Size.Hold == "" {
+			t.Errorf("%s: %+v, want http to be listed", phrase, p.Size)
 		}
 	}
 	// A member is ill, so the change waits: the configuration still names https and the Secrets.

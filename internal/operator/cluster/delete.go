@@ -81,6 +81,7 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 	delete(r.quiet, e.UID)
 	delete(r.writes, e.UID)
 	delete(r.restored, e.UID)
+	delete(r.undone, e.UID)
 	return reconcile.Result{}, nil
 }
 

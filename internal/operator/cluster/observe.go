@@ -56,9 +56,6 @@ type Observed struct {
 	// only before they do.
 	CertificateFault string
 
-	// Undone is what somebody had changed of what was found, and has been put back.
-	Undone []string
-
 	// Early: what the operator did a moment ago is not known yet, so it is looked again in so long. The rest was not looked at.
 	Early time.Duration
 

@@ -166,6 +166,12 @@ func stuck(p *corev1.Pod, now time.Time) bool {
 	return p.DeletionTimestamp != nil && now.Sub(p.DeletionTimestamp.Time) > stuckAfter
 }
 
+// superfluous: the pod does not end, as on a lost node, and none is wanted in its place. Its member has left etcd.
+func (o *Observed) superfluous(p *corev1.Pod, now time.Time) bool {
+	n, ours := o.Etcd.PodOrdinal(p.Name)
+	return ours && o.StatefulSet != nil && n >= int(o.replicas()) && o.replicas() > 0 && stuck(p, now)
+}
+
 // unending is what can be done about pods that are stuck.
 const unending = "; if its node is lost for good, remove the node, or delete the pod by force"
 

@@ -60,6 +60,8 @@ type Reconciler struct {
 	claims map[types.UID]claimNews
 	quiet  map[types.UID]Quiet
 	writes map[types.UID]wroteSet // by Etcd, until the cache has it
+	// undone is what somebody else had changed, and was put back, that was not told of yet, by Etcd.
+	undone map[types.UID][]string
 	// restored is when restores of members ended that were told of, by Etcd and member.
 	restored map[types.UID]map[string]time.Time
 }
@@ -371,6 +373,13 @@ type step struct {
 	Value any    `json:"value,omitempty"`
 }
 
+// undid notes what is told of at the end of this look, or of the next one if this one fails.
+func (r *Reconciler) undid(e *druidv1alpha1.Etcd, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.undone[e.UID] = append(r.undone[e.UID], what)
+}
+
 // tell logs and sends events of what became different.
 func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome, s druidv1alpha1.EtcdStatus) {
 	e := o.Etcd
@@ -388,7 +397,11 @@ func (r *Reconciler) tell(ctx context.Context, o *Observed, p Plan, out outcome,
 			r.event(e, Scaling, op.Description)
 		}
 	}
-	if undone := slices.Concat(o.Undone, out.undone); len(undone) > 0 {
+	r.mu.Lock()
+	undone := r.undone[e.UID]
+	delete(r.undone, e.UID)
+	r.mu.Unlock()
+	if len(undone) > 0 {
 		r.event(e, ChangeUndone, strings.Join(undone, "; "))
 	}
 	for _, n := range byKind(slices.Concat(holdNews(health.Hibernation(o.Observation), s.Hibernation), hibernationNews(e.Status.Conditions, s.Conditions), conditionNews(e, s.Conditions), backupNews(e.Status.Backup, s.Backup), r.restoreNews(o))) {

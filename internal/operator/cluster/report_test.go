@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
@@ -515,8 +516,11 @@ func TestWhatIsToldAtOnceIsOneEventForEachKind(t *testing.T) {
 	o := running(t, 3)
 	s := *o.Etcd.Status.DeepCopy()
 	s.Backup = &druidv1alpha1.EtcdBackupStatus{BackupStatus: druidv1alpha1.BackupStatus{ExcludedSnapshots: []string{"Full-1"}, TamperFindings: []druidv1alpha1.TamperFinding{{Code: "hidden", Message: "first"}, {Code: "marker", Message: "second"}}}}
-	o.Undone = []string{"PersistentVolumeClaim main-0: somebody took its labels off"}
-	r.tell(t.Context(), o, Plan{}, outcome{undone: []string{"Role main was set back: a had changed it", "Service main was set back: b had changed it"}}, s)
+	r.undone = map[types.UID][]string{}
+	for _, what := range []string{"PersistentVolumeClaim main-0: somebody took its labels off", "Role main was set back: a had changed it", "Service main was set back: b had changed it"} {
+		r.undid(o.Etcd, what)
+	}
+	r.tell(t.Context(), o, Plan{}, outcome{}, s)
 	var got []string
 	for len(r.recorder.(*events.FakeRecorder).Events) > 0 {
 		got = append(got, <-r.recorder.(*events.FakeRecorder).Events)

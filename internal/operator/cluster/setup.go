@@ -71,6 +71,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		claims:     map[types.UID]claimNews{},
 		quiet:      map[types.UID]Quiet{},
 		writes:     map[types.UID]wroteSet{},
+		undone:     map[types.UID][]string{},
 		restored:   map[types.UID]map[string]time.Time{},
 	}
 	b := builder.ControllerManagedBy(mgr).Named("etcd").

@@ -251,15 +251,11 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 	if s.o.StatefulSet != nil {
 		f.Mounted = desired.HasPeerCertificates(s.o.StatefulSet.Spec.Template.Spec)
 	}
-	switch names := outdated(s.o); {
-	case s.live.Clients != "" && s.live.Clients != desired.ListenClients(s.o.Etcd):
-		f.Outdated = "clients are served otherwise first"
-	case len(names) > 0:
-		f.Outdated = strings.Join(names, ", ")
-	case s.o.StatefulSet != nil && s.o.StatefulSet.Status.ObservedGeneration < s.o.StatefulSet.Generation:
-		f.Outdated = "the StatefulSet has just been changed"
-	}
+	f.Outdated = s.otherwise(now)
 	for _, p := range s.o.Pods {
+		if s.o.superfluous(p, now) {
+			continue
+		}
 		if !desired.HasPeerCertificates(p.Spec) {
 			f.Uncertified = append(f.Uncertified, p.Name)
 		}
@@ -279,6 +275,22 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 		}
 	}
 	return f
+}
+
+// otherwise says which pods serve clients otherwise than wanted, as they have or lack certificates for that, or cannot be told to reach
+// their peers otherwise, as they are the original's. Empty: none.
+func (s size) otherwise(now time.Time) string {
+	if s.live.Clients != "" && s.live.Clients != desired.ListenClients(s.o.Etcd) {
+		return "clients are served otherwise first"
+	}
+	var names []string
+	for _, p := range s.o.Pods {
+		if !s.o.superfluous(p, now) && (desired.OfOriginal(p.Spec) || desired.HasClientCertificates(p.Spec) != (s.o.Etcd.Spec.Etcd.ClientUrlTLS != nil)) {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // idle: no pod takes part, each for longer than a restart takes.

@@ -66,7 +66,7 @@ func (r *Reconciler) strayClaim(ctx context.Context, o *Observed, name string, m
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("give the volume claim %s its labels back: %w", name, err)
 		}
-		o.Undone = append(o.Undone, fmt.Sprintf("PersistentVolumeClaim %s: somebody took its labels off", name))
+		r.undid(e, fmt.Sprintf("PersistentVolumeClaim %s: somebody took its labels off", name))
 	}
 	return nil
 }

@@ -60,8 +60,8 @@ func TestAClaimWithoutItsLabelsIsFoundAndLabelled(t *testing.T) {
 			if fmt.Sprint(now.Labels) != fmt.Sprint(want) {
 				t.Errorf("its labels are %v, want %v", now.Labels, want)
 			}
-			if len(o.Undone) != 1 || !strings.Contains(o.Undone[0], stray.Name) {
-				t.Errorf("it is told that %q", o.Undone)
+			if undone := r.undone[o.Etcd.UID]; len(undone) != 1 || !strings.Contains(undone[0], stray.Name) {
+				t.Errorf("it is told that %q", undone)
 			}
 			if p := mustDecide(t, o, testSettings); p.Pod.Kind != rollout.Wait || !strings.Contains(p.Pod.Reason, "is being deleted and goes with it") {
 				t.Errorf("%s: %s, want that its pod stays", p.Pod.Kind, p.Pod.Reason)

@@ -99,6 +99,11 @@ func HasPeerCertificates(pod corev1.PodSpec) bool {
 	return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == peerServerVolume && v.Secret != nil })
 }
 
+// HasClientCertificates says whether etcd has certificates for clients in a pod.
+func HasClientCertificates(pod corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == clientServerVol && v.Secret != nil })
+}
+
 // Sidecar is how the sidecar of a pod is reached: as the pod was made, whatever the specification says by
 // now. Names are empty without TLS.
 type Sidecar struct {

@@ -63,6 +63,7 @@ func TestReadyIsTheQuorumOfTheWantedMembers(t *testing.T) {
 		"one of three reported, and the others have no Lease": {cluster(3, func(o *Observation) { o.Leases = o.Leases[2:] }), isFalse, "QuorumLost", "1 of 3"},
 		"nobody reported":                     {cluster(3, noMembers), isUnknown, "NoMembersYet", "main-2: it never reported, it has no pod"},
 		"one that grew, two learn":            {cluster(3, learner(1), learner(2)), isTrue, "Quorate", "members that work: 1 of 1"},
+		"the only one learns, of others":      {cluster(1, rejoins(0)), isUnknown, "NoMembersYet", "main-0"},
 		"one lost its data and learns":        {cluster(3, rejoins(1)), isTrue, "Quorate", "members that work: 2 of 2"},
 		"one learns, and another one is gone": {cluster(3, rejoins(1), gone(2)), isFalse, "QuorumLost", "1 of 2"},
 		"one that grew, two voted and went":   {cluster(3, gone(1), gone(2)), isFalse, "QuorumLost", "1 of 3"},
@@ -100,15 +101,16 @@ func unschedulable(o *Observation) {
 
 func TestQuorumLostIsTrueOnlyWhenItDoesNotComeBackByItself(t *testing.T) {
 	check(t, druidv1alpha1.ConditionQuorumLost, map[string]conditionCase{
-		"all work":                 {cluster(3), isFalse, "Quorate", ""},
-		"one is gone":              {cluster(3, gone(0)), isFalse, "Quorate", "2 of 3"},
-		"two are gone":             {cluster(3, gone(0), gone(1)), isTrue, "QuorumLost", "backup; each of main-0 and main-1: it reported last at 2025-06-01T02:50:00Z"},
-		"two went just now":        {cluster(3, renewed(0, 2*time.Minute), podDown(0), renewed(1, 2*time.Minute), podDown(1)), isUnknown, "QuorumMayReturn", "main-1"},
-		"two never came":           {cluster(3, unheard(0), unheard(1)), isUnknown, "QuorumMayReturn", "main-0"},
-		"nobody reported":          {cluster(3, noMembers), isUnknown, "NoMembersYet", ""},
-		"the single one is gone":   {cluster(1, gone(0)), isTrue, "QuorumLost", "main-0"},
-		"a member says so":         {cluster(3, renewed(0, 2*time.Minute), podDown(0), unheard(1), reports(1, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonQuorumLost, ""))), isTrue, "QuorumLost", "main-1"},
-		"a member said so, before": {cluster(3, unheard(1), reports(1, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonQuorumLost, ""))), isFalse, "Quorate", ""},
+		"the only one learns, of others": {cluster(1, rejoins(0)), isUnknown, "NoMembersYet", "no member votes yet"},
+		"all work":                       {cluster(3), isFalse, "Quorate", ""},
+		"one is gone":                    {cluster(3, gone(0)), isFalse, "Quorate", "2 of 3"},
+		"two are gone":                   {cluster(3, gone(0), gone(1)), isTrue, "QuorumLost", "backup; each of main-0 and main-1: it reported last at 2025-06-01T02:50:00Z"},
+		"two went just now":              {cluster(3, renewed(0, 2*time.Minute), podDown(0), renewed(1, 2*time.Minute), podDown(1)), isUnknown, "QuorumMayReturn", "main-1"},
+		"two never came":                 {cluster(3, unheard(0), unheard(1)), isUnknown, "QuorumMayReturn", "main-0"},
+		"nobody reported":                {cluster(3, noMembers), isUnknown, "NoMembersYet", ""},
+		"the single one is gone":         {cluster(1, gone(0)), isTrue, "QuorumLost", "main-0"},
+		"a member says so":               {cluster(3, renewed(0, 2*time.Minute), podDown(0), unheard(1), reports(1, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonQuorumLost, ""))), isTrue, "QuorumLost", "main-1"},
+		"a member said so, before":       {cluster(3, unheard(1), reports(1, state(druidv1alpha1.MemberNew, "", druidv1alpha1.MemberReasonQuorumLost, ""))), isFalse, "Quorate", ""},
 	})
 }
 

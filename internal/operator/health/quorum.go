@@ -36,6 +36,8 @@ func (v view) ready() finding {
 	switch {
 	case len(v.members) == 0:
 		return unclear(druidv1alpha1.ReasonNoMembersYet, "no member works yet; %s", v.why(no))
+	case size == 0: // of a cluster outside that they join
+		return unclear(druidv1alpha1.ReasonNoMembersYet, "no member votes yet; %s", v.why(v.ordinals()))
 	case len(yes) < quorum(size):
 		return fails(druidv1alpha1.ReasonQuorumLost, "members that work: %d of %d, %d are needed; %s", len(yes), size, quorum(size), v.why(no))
 	case len(no) > 0:
@@ -103,6 +105,8 @@ func (v view) quorumLost() finding {
 		}
 	}
 	switch {
+	case len(v.members) > 0 && size == 0:
+		return unclear(druidv1alpha1.ReasonNoMembersYet, "no member votes yet")
 	case len(yes) >= quorum(size):
 		return fails(druidv1alpha1.ReasonQuorate, "members that work: %d of %d", len(yes), size)
 	case len(say) > 0:
