@@ -198,7 +198,7 @@ func (p *shop) beginsAnew(t *testing.T, restorable bool, meanwhile func()) {
 	}
 	p.await(t, "the Etcd is whole", p.whole)
 	if restorable {
-		p.await(t, "an event tells of the restore", p.told("MemberRestored", "was restored from the backup: there are no data"))
+		p.await(t, "an event tells of the restore", p.told("MemberRestored", "was restored from the backup: no member has data"))
 	}
 	p.connect(t)
 }
