@@ -158,13 +158,8 @@ func (b *builder) add(key snapshot.Key, versions []Object) {
 	m := b.manifests[key]
 	if len(contents) == 0 {
 		s := known(key, m)
-		s.Problem, s.Others, s.Excluded = "only delete markers are left of it", markers, b.excluded[key]
-		if s.Excluded {
-			b.find(ExcludedObject, Info, s.Lineage, Ref{Key: key}, "%s is excluded: it does not count that %s", key.Name, s.Problem)
-		} else {
-			b.find(Gone, Danger, s.Lineage, Ref{Key: key}, "%s is gone: %s", key.Name, s.Problem)
-		}
-		b.lineage(s.Lineage).Missing = append(b.lineage(s.Lineage).Missing, s)
+		s.Problem, s.Others = "only delete markers are left of it", markers
+		b.absent(s, Gone, Danger, "gone")
 		return
 	}
 	chosen, candidates, why := choose(contents, m)
@@ -302,14 +297,19 @@ func (b *builder) missing() {
 			continue
 		}
 		s := known(key, m)
-		s.Problem, s.Excluded = "only its manifest is there", b.excluded[key]
-		if s.Excluded {
-			b.find(ExcludedObject, Info, s.Lineage, Ref{Key: key}, "%s is excluded: it does not count that %s", key.Name, s.Problem)
-		} else {
-			b.find(MissingSnapshot, Warning, s.Lineage, Ref{Key: key}, "%s is missing: %s", key.Name, s.Problem)
-		}
-		b.lineage(s.Lineage).Missing = append(b.lineage(s.Lineage).Missing, s)
+		s.Problem = "only its manifest is there"
+		b.absent(s, MissingSnapshot, Warning, "missing")
 	}
+}
+
+// absent adds a snapshot of which there is no content. That counts unless its manifest is excluded.
+func (b *builder) absent(s Snapshot, code Code, severity Severity, is string) {
+	if s.Excluded = b.excluded[s.Key]; s.Excluded {
+		b.find(ExcludedObject, Info, s.Lineage, Ref{Key: s.Key}, "%s is excluded: it does not count that %s", s.Name(), s.Problem)
+	} else {
+		b.find(code, severity, s.Lineage, Ref{Key: s.Key}, "%s is %s: %s", s.Name(), is, s.Problem)
+	}
+	b.lineage(s.Lineage).Missing = append(b.lineage(s.Lineage).Missing, s)
 }
 
 // timeline sorts what was collected.

@@ -166,10 +166,15 @@ func stuck(p *corev1.Pod, now time.Time) bool {
 	return p.DeletionTimestamp != nil && now.Sub(p.DeletionTimestamp.Time) > stuckAfter
 }
 
-// superfluous: the pod does not end, as on a lost node, and none is wanted in its place. Its member has left etcd.
-func (o *Observed) superfluous(p *corev1.Pod, now time.Time) bool {
+// leaves: the StatefulSet does not want the pod any more, whose member has left etcd.
+func (o *Observed) leaves(p *corev1.Pod) bool {
 	n, ours := o.Etcd.PodOrdinal(p.Name)
-	return ours && o.StatefulSet != nil && n >= int(o.replicas()) && o.replicas() > 0 && stuck(p, now)
+	return ours && n >= int(o.replicas())
+}
+
+// superfluous: the pod leaves and does not end, as on a lost node. It holds up nobody who stays.
+func (o *Observed) superfluous(p *corev1.Pod, now time.Time) bool {
+	return o.replicas() > 0 && o.leaves(p) && stuck(p, now)
 }
 
 // unending is what can be done about pods that are stuck.

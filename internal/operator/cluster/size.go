@@ -180,7 +180,7 @@ func (s size) leaving(now time.Time) string {
 	var names []string
 	late := ""
 	for _, p := range s.o.Pods {
-		if n, _ := s.o.Etcd.PodOrdinal(p.Name); n >= int(s.o.replicas()) {
+		if s.o.leaves(p) {
 			names = append(names, p.Name)
 			if stuck(p, now) {
 				late = unending
@@ -251,7 +251,7 @@ func (s size) facts(now time.Time, safe safety) rollout.ScaleFacts {
 	if s.o.StatefulSet != nil {
 		f.Mounted = desired.HasPeerCertificates(s.o.StatefulSet.Spec.Template.Spec)
 	}
-	f.Outdated = s.otherwise(now)
+	f.Otherwise = s.otherwise(now)
 	for _, p := range s.o.Pods {
 		if s.o.superfluous(p, now) {
 			continue

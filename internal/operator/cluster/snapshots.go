@@ -81,10 +81,7 @@ func beforeUpgrade(o *Observed, safe safety) *Snapshot {
 	}
 	want := image(o.StatefulSet.Spec.Template.Spec.Containers)
 	for _, p := range o.Pods {
-		if n, ours := o.Etcd.PodOrdinal(p.Name); ours && n >= int(o.replicas()) {
-			continue // its member has left etcd
-		}
-		if !upToDate(p, o.StatefulSet) && image(p.Spec.Containers) != want && everRan(p) {
+		if !o.leaves(p) && !upToDate(p, o.StatefulSet) && image(p.Spec.Containers) != want && everRan(p) {
 			return &Snapshot{For: "the change of etcd's image to " + want}
 		}
 	}

@@ -30,7 +30,7 @@ func noBackup(f *ScaleFacts)             { f.BackupHealthy, f.BackupWhy = false,
 func wantTLS(f *ScaleFacts)              { f.WantPeerTLS = true }
 func listedTLS(f *ScaleFacts)            { f.PeerTLS = true }
 func mounted(f *ScaleFacts)              { f.Mounted = true }
-func former(f *ScaleFacts)               { f.Outdated = "main-1" }
+func otherwise(f *ScaleFacts)            { f.Otherwise = "main-1" }
 func misnamed(f *ScaleFacts)             { f.CertificateFault = "it does not name main-1" }
 
 func each(change func(*Member), ordinals ...int) func(*ScaleFacts) {
@@ -159,9 +159,9 @@ func TestHowTheNumberOfMembersChanges(t *testing.T) {
 		"to https, and 1 to 3: then the size":        {settled(1, wantTLS, want(3), mounted, listedTLS, each(tls, 0)), values{3, 1, true, true, false}, ""},
 		"to https while it grows: the size first":    {settled(1, wantTLS, want(3), listed(3), replicas(3)), values{Members: 3, Replicas: 3, Certs: true}, "to join"},
 		"to http: the scheme is listed":              {settled(3, listedTLS, mounted, each(tls, 0, 1, 2)), values{Members: 3, Replicas: 3, Certs: true}, ""},
-		"to http: a pod is of a former template":     {settled(3, listedTLS, mounted, each(tls, 0, 1, 2), former), values{3, 3, true, true, false}, "newest template: main-1"},
-		"to https: a pod is of a former template":    {settled(3, wantTLS, mounted, former), values{Members: 3, Replicas: 3, Certs: true}, "newest template: main-1"},
-		"on the way, whatever the templates are":     {settled(3, wantTLS, mounted, listedTLS, each(tls, 0), former), values{3, 3, true, true, false}, "main-1, main-2 to change to https"},
+		"to http: a pod serves clients otherwise":    {settled(3, listedTLS, mounted, each(tls, 0, 1, 2), otherwise), values{3, 3, true, true, false}, "newest template: main-1"},
+		"to https: a pod serves clients otherwise":   {settled(3, wantTLS, mounted, otherwise), values{Members: 3, Replicas: 3, Certs: true}, "newest template: main-1"},
+		"on the way, whatever the templates are":     {settled(3, wantTLS, mounted, listedTLS, each(tls, 0), otherwise), values{3, 3, true, true, false}, "main-1, main-2 to change to https"},
 		"to http: certificates stay until all moved": {settled(3, mounted, each(tls, 2)), values{Members: 3, Replicas: 3, Certs: true}, "main-2 to change to http"},
 		"to http: then the certificates go":          {settled(3, mounted), values{Members: 3, Replicas: 3, Settled: true}, ""},
 		"to http: nobody answers":                    {settled(3, mounted, unknown), values{Members: 3, Replicas: 3, Certs: true}, "a member that answers"},

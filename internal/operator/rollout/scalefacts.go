@@ -49,9 +49,9 @@ type ScaleFacts struct {
 	// template of the StatefulSet mounts them.
 	Uncertified []string
 	Mounted     bool
-	// Outdated says which pods serve clients otherwise than the newest template wants, or are the original's, or that clients are about
+	// Otherwise says which pods serve clients otherwise than the newest template wants, or are the original's, or that clients are about
 	// to be served otherwise. Empty: none.
-	Outdated string
+	Otherwise string
 	// CertificateFault is why members could not reach each other with the certificates for peers that the
 	// specification names. Empty: they could, or that does not matter now.
 	CertificateFault string

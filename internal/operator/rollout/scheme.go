@@ -50,8 +50,8 @@ func (f ScaleFacts) switchScheme() ScaleStep {
 	}
 	// Members restart their etcds, whose sidecars would lose them if clients were served otherwise from then on, and no pod would be
 	// replaced before all have done so.
-	if f.Outdated != "" {
-		s.Waits = "every pod to have the newest template: " + f.Outdated
+	if f.Otherwise != "" {
+		s.Waits = "every pod to have the newest template: " + f.Otherwise
 		return s
 	}
 	s.PeerTLS = f.WantPeerTLS
