@@ -26,7 +26,7 @@ const (
 	MissingSnapshot Code = "missing-snapshot" // a manifest describes a snapshot that is not there
 	UnknownSuffix   Code = "unknown-suffix"   // the content cannot be unpacked by this program
 	Chunk           Code = "chunk"            // parts of an upload, left by the original
-	ExcludedObject  Code = "excluded"         // tagged x-etcd-snapshot-exclude: visible, not used
+	ExcludedObject  Code = "excluded"         // tagged x-etcd-snapshot-exclude, it or a manifest that is all there is of it: visible, not used
 	FullAhead       Code = "full-ahead"       // the content of a full reaches beyond the revision in its name
 	Suspect         Code = "suspect"          // no majority of the members told the same hash when a full was taken
 	HeaderMismatch  Code = "header-mismatch"  // a delta's header and its manifest or name disagree
