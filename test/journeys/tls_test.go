@@ -54,7 +54,7 @@ func (e *either) Delete(ctx context.Context, key string, opts ...clientv3.OpOpti
 }
 
 // TLS is turned on for one connection after the other on a cluster that runs: between members, then of
-// clients, then of the sidecars. Clients write all the time, at the end with certificates.
+// clients, then of the sidecars. In the end it is turned off between members and of clients in one edit. Clients write all the time.
 func switchTLS(t *testing.T, s *site) {
 	const namespace = "tls"
 	s.namespace(t, namespace)
@@ -78,7 +78,7 @@ func switchTLS(t *testing.T, s *site) {
 		c.TLS.Certificates = []tls.Certificate{pair}
 		c.Endpoints[0] = strings.Replace(c.Endpoints[0], "http:", "https:", 1)
 	})
-	kv := &either{KV: p.client, other: secure}
+	plain, kv := p.client, &either{KV: p.client, other: secure}
 	p.write(t, kv)
 
 	const files = `tlsCASecretRef: {name: tls-ca}, serverTLSSecretRef: {name: tls-server}`
@@ -163,6 +163,23 @@ func switchTLS(t *testing.T, s *site) {
 	if err := says(err, "tls-server"); err != nil {
 		t.Errorf("a Secret that the members need is deleted: %v", err)
 	}
+
+	// Taken off in one edit, members would wait for each other if an etcd served clients otherwise before its pod is made anew.
+	p.write(t, kv)
+	p.patch(t, `{etcd: {clientUrlTls: null, peerUrlTls: null}}`)
+	p.oneAtATime(t, 3, "neither clients nor members talk TLS any more", func(ctx context.Context) error {
+		list, err := plain.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range list.Members {
+			if len(m.PeerURLs) != 1 || !strings.HasPrefix(m.PeerURLs[0], "http://") || !strings.HasPrefix(m.ClientURLs[0], "http://") {
+				return fmt.Errorf("%s is reached at %q, by clients at %q", m.Name, m.PeerURLs, m.ClientURLs)
+			}
+		}
+		return p.whole(ctx)
+	})
+	p.nothingIsLost(t, plain)
 }
 
 // certificate is the content of a Secret.
