@@ -29,9 +29,10 @@ func (a *app) initializeCommand() *cobra.Command {
 		Long: `Make a data directory ready for one start of etcd, as the sidecar does.
 
 The data are examined. Good ones stay as they are; missing, damaged or outdated ones of a sole
-member are replaced from the bucket, with a raised revision, and what was there is set aside. A bucket that
-does not answer is waited for, it is never taken for an empty one. Members of several are the sidecar's
-business, see etcdbrctl server: they have to ask each other.`,
+member are replaced from the bucket, with a raised revision: damaged ones are set aside,
+outdated ones stay until what takes their place is complete and verified. A bucket that does not
+answer is waited for, it is never taken for an empty one. Members of several are the sidecar's business,
+see etcdbrctl server: they have to ask each other.`,
 		Example: `  etcdbrctl initialize --data-dir=/var/etcd/data/new.etcd --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if mode != "full" && mode != "sanity" {

@@ -169,6 +169,47 @@ func TestARestoreGoesBeyondWhatClientsAreKnownToHaveSeen(t *testing.T) {
 	}
 }
 
+// Whatever the bucket claims, data that are good stay until what takes their place is complete.
+func TestAFailedRestoreLeavesTheDataThatItWasToReplace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new.etcd")
+	good, broken := enginetest.Native(t), enginetest.Native(t)
+	if err := broken.List(t.Context(), "", func(o store.Object) error {
+		if strings.Contains(o.Key, "/Full-") && !strings.HasSuffix(o.Key, ".manifest") {
+			broken.Flip(o.Version, 100)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	restore := func(from *storetest.Memory, replace bool) error {
+		c := config.Defaults()
+		c.Store.Prefix, c.Restoration.TempSnapshotsDir = enginetest.Prefix, t.TempDir()
+		r := restoration{Store: func(context.Context) (store.Store, error) { return from, nil }, Config: c,
+			Known: func() snapshot.Revision { return 0 }, Metrics: metrics.New(nil, nil), Log: slog.New(slog.DiscardHandler)}
+		return r.run(t.Context(), initialize.RestoreOrder{DataDir: dir, Replace: replace, Member: datadir.Membership{Name: "a", InitialCluster: "a=http://127.0.0.1:1", Token: string(datadir.NewLineageID())}})
+	}
+	inspect := func() datadir.Inspection {
+		got, err := datadir.Inspect(t.Context(), dir, datadir.Full, nil)
+		if err != nil || got.State != datadir.Valid {
+			t.Fatalf("the data are %s: %s, %v", got.State, got.Why, err)
+		}
+		return got
+	}
+	if err := restore(good, false); err != nil {
+		t.Fatal(err)
+	}
+	before := inspect()
+	if err := restore(good, false); !errors.Is(err, datadir.ErrExists) {
+		t.Errorf("data are replaced although nobody said so: %v", err)
+	}
+	if err := restore(broken, true); err == nil || inspect().ClusterID != before.ClusterID {
+		t.Errorf("a restore of what is damaged: %v; the cluster was %x, and is %x", err, before.ClusterID, inspect().ClusterID)
+	}
+	if err := restore(good, true); err != nil || inspect().ClusterID == before.ClusterID {
+		t.Errorf("a restore of what is good: %v; the cluster was %x, and is %x", err, before.ClusterID, inspect().ClusterID)
+	}
+}
+
 func TestWhoIsToldOfTheMemberIsGivenItsBoardAndEndsWithTheSidecar(t *testing.T) {
 	dir := t.TempDir()
 	template := filepath.Join(dir, "etcd.yaml")

@@ -329,7 +329,8 @@ func TestAnEmptyMemberJoinsStepByStep(t *testing.T) {
 	}
 }
 
-func TestASoleMemberRestoresAndKeepsWhatWasThere(t *testing.T) {
+// Whoever may write to the bucket can claim more than the member has: good data are not given up for a claim.
+func TestASoleMemberKeepsGoodDataUntilARestoreIsComplete(t *testing.T) {
 	r := newRig(t, 1, has(datadir.Valid, 5))
 	r.backup = func() (Backup, error) { return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil }
 	var orders []RestoreOrder
@@ -349,8 +350,8 @@ func TestASoleMemberRestoresAndKeepsWhatWasThere(t *testing.T) {
 	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
 		t.Fatalf("the state is %s: %s", got, r.o.Board.Get().Waiting)
 	}
-	want := []string{"save restoring", "set aside", "restore etcd-0 into /d/new.etcd with quota 77",
-		"save restoring", "restore etcd-0 into /d/new.etcd with quota 77", "save nothing"}
+	want := []string{"save restoring", "replace etcd-0 in /d/new.etcd with quota 77",
+		"save restoring", "replace etcd-0 in /d/new.etcd with quota 77", "save nothing"}
 	if diff := cmp.Diff(want, r.did); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -359,7 +360,8 @@ func TestASoleMemberRestoresAndKeepsWhatWasThere(t *testing.T) {
 		t.Errorf("membership %+v, then %+v: each restored cluster has ids of its own", m, orders[1].Member)
 	}
 	wantReasons := []string{"Initializing DBValidationFull DetectedPreviousUncleanExit", "Initializing Restoration DBValidationFailed",
-		"Initializing Restoration RestorationFailed", "Initializing Restoration DBValidationFailed", "Initializing DBValidationFull DetectedPreviousUncleanExit"}
+		"Initializing Restoration RestorationFailed", "Initializing DBValidationFull DetectedPreviousUncleanExit", "Initializing Restoration DBValidationFailed",
+		"Initializing DBValidationFull DetectedPreviousUncleanExit"}
 	got := r.reasons()
 	got = slices.DeleteFunc(got, func(s string) bool { return strings.HasPrefix(s, "New") })
 	if diff := cmp.Diff(wantReasons, got); diff != "" {
@@ -367,6 +369,31 @@ func TestASoleMemberRestoresAndKeepsWhatWasThere(t *testing.T) {
 	}
 	if r.Entered() != agentapi.RestorationSucceeded || r.o.Board.Get().LastRestoration.Status != agentapi.Success {
 		t.Errorf("it got to its data by %q: %+v", r.Entered(), r.o.Board.Get().LastRestoration)
+	}
+}
+
+// What claims more than there is cannot be restored; when it is excluded the member starts with what it has.
+func TestDataStartWhenWhatClaimedMoreIsExcluded(t *testing.T) {
+	r := newRig(t, 1, has(datadir.Valid, 5))
+	excluded := false
+	r.backup = func() (Backup, error) {
+		if excluded {
+			return Backup{State: BackupExists, Latest: 5, Relation: RelationSame}, nil
+		}
+		return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil
+	}
+	r.restore = func(RestoreOrder) error {
+		excluded = true
+		return fmt.Errorf("%w: not what its manifest says", datadir.ErrBusy)
+	}
+	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+		t.Fatalf("the state is %s: %s", got, r.o.Board.Get().Waiting)
+	}
+	if n := len(r.did); n < 3 || r.did[1] != "replace etcd-0 in /d/new.etcd with quota 77" || r.did[n-1] != "save nothing" || slices.Contains(r.did, "set aside") {
+		t.Errorf("it did %q", r.did)
+	}
+	if m := r.o.Board.Get().LastRestoration; m == nil || m.Status != agentapi.Failed || !strings.Contains(m.Message, "the data (revision 5) stay as they are") {
+		t.Errorf("it tells of the restore %+v", m)
 	}
 }
 
@@ -700,6 +727,24 @@ func TestRunInitializesWheneverItIsTold(t *testing.T) {
 	cancel(why)
 	if err := <-ended; !errors.Is(err, why) {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// A restore that is killed while good data are there must neither hide them nor take their room for good.
+func TestWhatAKilledRestoreLeftIsNotInTheWay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new.etcd")
+	d := DirectoryOf(dir, "ns", time.Now)
+	for _, made := range []string{dir + ".part/member/snap", dir + ".part-old-7-1/member/snap"} { // killed between two renames
+		if err := errors.Join(os.MkdirAll(made, 0o700), os.WriteFile(made+"/db", []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := d.Inspect(t.Context(), datadir.Full, nil); err != nil || got.State == datadir.Missing {
+		t.Errorf("the data are %s, %v", got.State, err)
+	}
+	left, err := os.ReadDir(filepath.Dir(dir))
+	if names := fmt.Sprint(left); err != nil || len(left) != 1 {
+		t.Errorf("beside the data lie %s, %v", names, err)
 	}
 }
 

@@ -23,7 +23,7 @@ type Directory interface {
 	// Stamp changes whenever somebody but this package may have changed the data; it is cheap. Empty:
 	// there is nothing at all.
 	Stamp() string
-	// Inspect is [datadir.Inspect].
+	// Inspect is [datadir.Inspect], after [datadir.Recover].
 	Inspect(ctx context.Context, mode datadir.Mode, progress func(done, total int64)) (datadir.Inspection, error)
 	// Settle is [datadir.Settle].
 	Settle(ctx context.Context) error
@@ -46,11 +46,12 @@ type Neighbours interface {
 // again.
 var ErrUnavailable = errors.New("the store does not answer")
 
-// RestoreOrder says what to restore the newest backup into. The data directory is empty. The
-// restored cluster has this one member, its revision is raised so that watchers list again, and
-// it begins a history of its own, a child of the restored one.
+// RestoreOrder says what to restore the newest backup into. The restored cluster has this one member,
+// its revision is raised so that watchers list again, and it begins a history of its own, a child of
+// the restored one.
 type RestoreOrder struct {
 	DataDir    string
+	Replace    bool // data that are there, which stay until the new ones are complete and verified
 	Member     datadir.Membership
 	QuotaBytes int64 // 0: etcd's default
 	// Progress is called now and then, from any goroutine; total 0: not known.
@@ -100,6 +101,9 @@ func (d directory) Stamp() string {
 }
 
 func (d directory) Inspect(ctx context.Context, mode datadir.Mode, progress func(done, total int64)) (datadir.Inspection, error) {
+	if err := datadir.Recover(d.dir); err != nil {
+		return datadir.Inspection{}, err
+	}
 	return datadir.Inspect(ctx, d.dir, mode, progress)
 }
 

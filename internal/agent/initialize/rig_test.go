@@ -211,7 +211,11 @@ func describe(j Journal) string {
 func (r *rig) restores(_ context.Context, o RestoreOrder) error {
 	r.mu.Lock()
 	restore := r.restore
-	r.note("restore %s into %s with quota %d", o.Member.Name, o.DataDir, o.QuotaBytes)
+	note := "restore %s into"
+	if o.Replace {
+		note = "replace %s in"
+	}
+	r.note(note+" %s with quota %d", o.Member.Name, o.DataDir, o.QuotaBytes)
 	r.mu.Unlock()
 	o.Progress("replaying", 3, 9)
 	return restore(o)

@@ -122,7 +122,7 @@ func (p *process) restoreFrom(_ context.Context, o RestoreOrder) error {
 	switch {
 	case w.breaks(200):
 		return errors.New("the restore failed")
-	case p.n.data != nil:
+	case (p.n.data != nil) != o.Replace:
 		w.violated("%s restores over data", p.n.peer.Name)
 	case w.bucket == nil:
 		return errors.New("nothing is there")

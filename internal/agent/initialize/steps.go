@@ -288,8 +288,12 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	if err := a.save(Journal{Restoring: true}); err != nil {
 		return err
 	}
-	if err := a.setAside(d.Keep); err != nil {
-		return err
+	// Data that are good are all there is until the backup is proven to be more: they stay until what takes their place is complete.
+	replace := a.data.State == datadir.Valid && !d.Keep
+	if !replace {
+		if err := a.setAside(d.Keep); err != nil {
+			return err
+		}
 	}
 	kept, err := a.o.Directory.Kept()
 	if err != nil {
@@ -318,6 +322,7 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	report(func(*agentapi.Restored) {})
 	err = a.o.Restore(ctx, RestoreOrder{
 		DataDir:    a.template.DataDir(),
+		Replace:    replace,
 		Member:     datadir.Membership{Name: own.Name, InitialCluster: cluster, Token: tokenOf(a.template.Token(), map[string]string{own.Name: newNonce()}), PeerURLs: own.PeerURLs},
 		QuotaBytes: a.template.QuotaBytes(),
 		Progress: func(phase string, done, total int64) {
@@ -331,9 +336,12 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	ended := a.o.Now().UTC()
 	if err != nil {
 		err = fmt.Errorf("restore the backup: %w", err)
+		if replace {
+			err = fmt.Errorf("%w; the data (revision %d) stay as they are: if the backup claims what never was, exclude that (etcdbrctl exclude), and the member starts with them", err, a.data.Revision)
+		}
 		report(func(r *agentapi.Restored) { r.Status, r.End, r.Message = agentapi.Failed, &ended, err.Error() })
 		a.o.Board.Move(agentapi.Initializing, agentapi.Restoration, agentapi.RestorationFailed, err.Error())
-		if errors.Is(err, ErrUnavailable) {
+		if errors.Is(err, ErrUnavailable) || errors.Is(err, datadir.ErrBusy) {
 			return notYet{err}
 		}
 		return err

@@ -90,12 +90,3 @@ func findOld(t *testing.T, parent string) string {
 	}
 	return ""
 }
-
-func recoverAt(dir string, mounted bool) error {
-	p, err := openPlace(dir, mounted)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	return p.recover()
-}

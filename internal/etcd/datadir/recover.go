@@ -6,11 +6,38 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
+
+// Recover brings dir into a definite state after a [Restore] that was killed: what it was to replace is back under the name, or what it
+// made is there, and nothing else is left of it. Without such a run it does nothing. Errors: [ErrBusy] while a restore into dir goes on,
+// [ErrPlace].
+func Recover(dir string) error { return recoverAt(dir, false) }
+
+func recoverAt(dir string, mounted bool) error {
+	p, err := locate(dir, mounted)
+	if err != nil {
+		return err
+	}
+	beside, err := os.ReadDir(filepath.Dir(p.target))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !slices.ContainsFunc(beside, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), filepath.Base(p.part)) }):
+		return nil // not even a lock is taken, for which a full disk may have no room
+	}
+	if err := p.acquire(); err != nil {
+		return err
+	}
+	defer p.close()
+	return p.recover()
+}
 
 // aside lists the directories that were set aside. It removes empty ones: an old directory is
 // never empty, so they are what a run made that was interrupted before it set anything aside.
