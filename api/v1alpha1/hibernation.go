@@ -15,8 +15,9 @@ type HibernationSpec struct {
 	// +optional
 	AllowUnprotected *bool `json:"allowUnprotected,omitempty"`
 	// Keep, or Delete: what becomes of the volumes once all members have stopped. Delete removes their claims,
-	// but only if a final full snapshot of this hibernation was proven; the cluster then wakes up from the
-	// bucket alone, which takes as long as a restore. Default: Keep.
+	// but only if a final full snapshot of this hibernation was proven and, with spec.backup.store.immutability, an
+	// extension has found it as well, minutes later; the cluster then wakes up from the bucket alone, which takes as
+	// long as a restore. Default: Keep.
 	// +kubebuilder:default=Keep
 	// +optional
 	Volumes *HibernationVolumes `json:"volumes,omitempty"`

@@ -247,7 +247,8 @@ func (f Facts) sleep() Step {
 	return s
 }
 
-// claimsGo says whether the volumes go, and if they were to, why they stay. When so many have gone that those which are left are no
+// claimsGo says whether the volumes go, and if they were to, why they stay. What a member told is not enough where locks are asked for:
+// it may be broken, or not be what it seems, and a run of the extension looks from a pod of its own. When so many have gone that those which are left are no
 // cluster any more, they go as well, whatever is wanted now. Before that, and in any case as long as nobody knows that the final full is
 // there, they stay: it may be a long time since the first was to go.
 func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (goes bool, why string) {
@@ -262,12 +263,14 @@ func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1
 		return false, "of the bucket is known: " + final.Doubt()
 	case f.Revision > final.Revision:
 		return false, fmt.Sprintf("some member had revision %d", f.Revision)
-	case f.remnant(r) && (f.locked(final) || !f.Locks && f.fresh(final)):
+	case f.remnant(r) && (f.looked(final) && f.locked(final) || !f.Locks && f.fresh(final)):
 		return true, ""
 	case f.Keep && !f.remnant(r):
 		return false, ""
 	case f.Unprotected && !f.remnant(r):
 		return false, "spec.hibernation.allowUnprotected is set"
+	case !f.looked(final):
+		return false, fmt.Sprintf("nobody but the member that took %s has told that it is there: a run of the extension looks within minutes", final.Name)
 	case f.Locks && !f.locked(final):
 		return false, final.Name + " is not known to be locked any more"
 	case !f.locked(final) && !f.fresh(final):

@@ -260,7 +260,8 @@ func (w *town) extend() {
 	}
 	newer := w.newer()
 	unknown := w.f.Record.FinalSnapshot.ProtectedUntil == nil
-	if soon := w.now.Add(time.Minute); (newer && w.f.Record.Holds() || unknown || w.now.Before(w.mute)) && soon.Before(w.run) {
+	waits := !w.f.Keep && w.f.Record.FinalSnapshot.LookedAt == nil
+	if soon := w.now.Add(time.Minute); (newer && w.f.Record.Holds() || unknown || waits || w.now.Before(w.mute)) && soon.Before(w.run) {
 		w.run = soon
 	}
 	if w.now.Before(w.run) {

@@ -48,6 +48,9 @@ func over(e *druidv1alpha1.Etcd) (state druidv1alpha1.TaskState, why string) {
 // releaseAfter is when, after a cluster was told to wake up, what is held is released at the earliest; then every hour.
 const releaseAfter = 10 * time.Minute
 
+// soon is how often a run looks whether the final full is there while volumes wait for that, which cost money.
+const soon = "*/2 * * * *"
+
 // otherwise is the schedule of an Etcd that has none that can be read, as of the sidecar.
 const otherwise = "0 0 * * *"
 
@@ -100,6 +103,9 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	if releases(p.Etcd) { // soon, and not when the next backup is due: the cluster may sleep by then
 		text = fmt.Sprintf("%d * * * *", p.Etcd.Status.Hibernation.AwakeSince.Add(releaseAfter).UTC().Minute())
 	}
+	if looks(p.Etcd) {
+		text = soon
+	}
 	when, err := task.ParseSchedule(text)
 	if err != nil {
 		return nil, err
@@ -108,6 +114,9 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	in.Keep, in.Digest = recorded(p.Etcd)
 	in.Period = given(p.Etcd)
 	in.Between = health.Longest(text)
+	if looks(p.Etcd) {
+		in.Between = health.Longest(schedule(t, p.Etcd)) // after the look
+	}
 	return desired.ExtensionCronJob(in), nil
 }
 
@@ -137,4 +146,11 @@ func given(e *druidv1alpha1.Etcd) time.Duration {
 func releases(e *druidv1alpha1.Etcd) bool {
 	h := e.Status.Hibernation
 	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.NewFull != "" && h.Holds()
+}
+
+// looks: volumes are to go as soon as a run has told that the final full is there.
+func looks(e *druidv1alpha1.Etcd) bool {
+	name, _ := recorded(e)
+	h := e.Status.Hibernation
+	return name != "" && h.AwakeSince == nil && h.FinalSnapshot.LookedAt == nil && !e.AllowsUnprotectedHibernation() && (!e.KeepsVolumes() || h.VolumesGoSince != nil)
 }

@@ -47,6 +47,46 @@ func TestHoldsAreReleasedAfterWakingUp(t *testing.T) {
 	}
 }
 
+// Volumes cost money until somebody else than the member has seen that the final full is there.
+func TestARunLooksSoonWhileVolumesWaitForIt(t *testing.T) {
+	const name = "Full-00000000-00001000-1748000000.zst.final"
+	now := metav1.NewTime(time.Unix(100, 0))
+	for phrase, c := range map[string]struct {
+		change func(*druidv1alpha1.Etcd, *druidv1alpha1.HibernationStatus)
+		soon   bool
+	}{
+		"a member told alone": {func(*druidv1alpha1.Etcd, *druidv1alpha1.HibernationStatus) {}, true},
+		"a run has told":      {func(_ *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.LookedAt = &now }, false},
+		"there is no final":   {func(_ *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }, false},
+		"it wakes up":         {func(_ *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) { h.AwakeSince = &now }, false},
+		"volumes stay":        {func(e *druidv1alpha1.Etcd, _ *druidv1alpha1.HibernationStatus) { e.Spec.Hibernation = nil }, false},
+		"they do since some have gone": {func(e *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) {
+			e.Spec.Hibernation, h.VolumesGoSince = nil, &now
+		}, true},
+		"they stay as that is allowed": {func(e *druidv1alpha1.Etcd, _ *druidv1alpha1.HibernationStatus) {
+			e.Spec.Hibernation.AllowUnprotected = new(true)
+		}, false},
+	} {
+		e := &druidv1alpha1.Etcd{}
+		e.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Provider: new(druidv1alpha1.StorageProvider("gcp")), Prefix: "p"}
+		e.Spec.Backup.FullSnapshotSchedule = new("0 3 * * *")
+		e.Spec.Hibernation = &druidv1alpha1.HibernationSpec{Volumes: new(druidv1alpha1.HibernationDeletesVolumes)}
+		e.Status.Hibernation = &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Name: name}}
+		c.change(e, e.Status.Hibernation)
+		job, err := cronJob(&task.Task{}, task.Place{Etcd: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]string{true: "*/2 * * * *", false: "0 3 * * *"}[c.soon]; job.Spec.Schedule != want {
+			t.Errorf("%s: it runs at %s, want %s", phrase, job.Spec.Schedule, want)
+		}
+		// What it locks has to last until the next run after the look.
+		if args := job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args; !strings.Contains(strings.Join(args, " "), "--every=24h") {
+			t.Errorf("%s: it is run with %q", phrase, args)
+		}
+	}
+}
+
 // The image of the sidecars may be the only one that can be pulled.
 func TestJobsHaveTheImageOfTheSidecars(t *testing.T) {
 	e := &druidv1alpha1.Etcd{}
