@@ -543,6 +543,7 @@ func (r *story) state(ctx context.Context, w *town, e *druidv1alpha1.Etcd) (stri
 	if err != nil {
 		return "", err
 	}
+	pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return isRun(&p) })
 	if len(pods.Items) != int(e.Spec.Replicas) {
 		return "", fmt.Errorf("%d pods", len(pods.Items))
 	}
@@ -557,6 +558,9 @@ func (r *story) state(ctx context.Context, w *town, e *druidv1alpha1.Etcd) (stri
 	claims, err := r.s.Client.CoreV1().PersistentVolumeClaims(e.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", err
+	}
+	if e.Spec.Replicas == 0 && !e.KeepsVolumes() && len(claims.Items) > 0 {
+		return "", fmt.Errorf("%d volumes, which are to go", len(claims.Items))
 	}
 	for _, c := range claims.Items {
 		line("%s asks for %s", c.Name, c.Spec.Resources.Requests.Storage())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,9 +93,13 @@ func (l *land) open(t *testing.T) (shut func()) {
 			t.Fatal(err)
 		}
 	}
+	parts, err := labels.Parse(druidv1alpha1.LabelPartOf + " in (main, main-hibernation)")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ours := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{}}
-	for _, kind := range []client.Object{&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
-		ours.ByObject[kind] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{druidv1alpha1.LabelPartOf: "main"})}
+	for _, kind := range []client.Object{&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &batchv1.CronJob{}} {
+		ours.ByObject[kind] = cache.ByObject{Label: parts}
 	}
 	seen, err := cache.New(l.s.Config, ours)
 	if err != nil {
@@ -201,6 +206,9 @@ type view struct {
 	pods    map[int]*corev1.Pod
 	claims  map[int]*corev1.PersistentVolumeClaim
 	members map[int]*druidv1alpha1.EtcdMember
+
+	extension *batchv1.CronJob // nil: nothing prolongs locks
+	runs      []*corev1.Pod    // that carry it out
 }
 
 // look lists everything of all Etcds. Nobody may change what is in it: it is the cache's.
@@ -213,6 +221,7 @@ func (l *land) look(ctx context.Context) (map[string]*view, error) {
 		pods    corev1.PodList
 		claims  corev1.PersistentVolumeClaimList
 		doors   corev1.ServiceList
+		jobs    batchv1.CronJobList
 	)
 	l.mu.Lock()
 	seen := l.seen
@@ -220,7 +229,7 @@ func (l *land) look(ctx context.Context) (map[string]*view, error) {
 	if seen == nil {
 		return nil, errors.New("nobody looks")
 	}
-	for _, list := range []client.ObjectList{&etcds, &members, &sets, &configs, &pods, &claims, &doors} {
+	for _, list := range []client.ObjectList{&etcds, &members, &sets, &configs, &pods, &claims, &doors, &jobs} {
 		if err := seen.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
@@ -247,11 +256,21 @@ func (l *land) look(ctx context.Context) (map[string]*view, error) {
 			v.clients = &doors.Items[i]
 		}
 	}
+	for i := range jobs.Items {
+		if v := all[jobs.Items[i].Namespace]; v != nil && jobs.Items[i].Name == v.etcd.HibernationTaskName() {
+			v.extension = &jobs.Items[i]
+		}
+	}
 	for i := range pods.Items {
-		if v := all[pods.Items[i].Namespace]; v != nil {
-			if n, ours := v.etcd.PodOrdinal(pods.Items[i].Name); ours {
-				v.pods[n] = &pods.Items[i]
-			}
+		v := all[pods.Items[i].Namespace]
+		if v == nil {
+			continue
+		}
+		if n, ours := v.etcd.PodOrdinal(pods.Items[i].Name); ours {
+			v.pods[n] = &pods.Items[i]
+		}
+		if isRun(&pods.Items[i]) {
+			v.runs = append(v.runs, &pods.Items[i])
 		}
 	}
 	for i := range claims.Items {
@@ -288,14 +307,17 @@ func (l *land) advance(ctx context.Context, w *town, v *view) {
 	}
 	w.live()
 	w.mu.Unlock()
-	for n, p := range v.pods {
-		err := l.kubelet(ctx, w, n, p)
+	noted := func(pod string, err error) {
 		// An API server that goes away meanwhile refuses nothing: the next look tries again.
 		refused := apierrors.ReasonForError(err) != metav1.StatusReasonUnknown
-		if refused && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
-			w.note("the pod %s: %v", p.Name, err)
+		if refused && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+			w.note("the pod %s: %v", pod, err)
 		}
 	}
+	for n, p := range v.pods {
+		noted(p.Name, l.kubelet(ctx, w, n, p))
+	}
+	noted("of the extension", l.extend(ctx, w, v))
 	l.report(ctx, w, v)
 }
 

@@ -34,6 +34,7 @@ type town struct {
 	volumes  map[int]types.UID  // claims that were bound, by ordinal
 	taken    bool               // a snapshot was, since the specification changed last
 	proven   bool               // and was found to be good
+	looked   bool               // and a run of the extension found it
 	begun    int                // clusters
 	leader   int
 	revision int64
@@ -418,6 +419,7 @@ func (w *town) full(final bool) agentapi.Snapshot {
 	if last := w.newest().CreatedOn; !now.After(last) {
 		now = last.Add(time.Second)
 	}
+	w.looked = false
 	name := snapshot.Name{Kind: snapshot.Full, Last: snapshot.Revision(w.revision), Created: now.Unix(), Compression: snapshot.Zstd, Final: final}
 	w.fulls = append(w.fulls, agentapi.Snapshot{
 		SnapName: name.String(), CreatedOn: now, LastRevision: w.revision, Size: 4096, IsFinal: final,
@@ -497,6 +499,9 @@ func (w *town) judge(step, body string) {
 	if w.leaves || w.view.etcd.DeletionTimestamp != nil || w.view.etcd.Spec.Replicas == 0 {
 		if kind == "persistentvolumeclaims" && (w.leaves || w.view.etcd.KeepsVolumes() || !w.proven || w.view.set == nil || *w.view.set.Spec.Replicas > 0) {
 			w.noteLocked("%s was deleted, of which only the volumes stay", what)
+		}
+		if store := w.view.etcd.Spec.Backup.Store; kind == "persistentvolumeclaims" && !w.looked && store != nil && store.Immutability != nil {
+			w.noteLocked("%s was deleted by the word of a member", what)
 		}
 		return // the pods go with their StatefulSet, and nobody is asked
 	}
