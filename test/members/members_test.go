@@ -43,7 +43,7 @@ func until(t *testing.T, what string, is func() bool) {
 func TestAProcessIsStartedAgainUnlessItIsHeld(t *testing.T) {
 	marks := filepath.Join(t.TempDir(), "marks")
 	c := newContainer("a process", func() process.Command {
-		return process.Command{Name: "a process", Path: "/bin/sh", Args: []string{"-c", "echo started >> " + marks + "; trap 'exit 0' TERM; while :; do sleep 0.05; done"}, Env: os.Environ()}
+		return process.Command{Name: "a process", Path: "/bin/sh", Args: []string{"-c", "trap 'exit 0' TERM; echo started >> " + marks + "; while :; do sleep 0.05; done"}, Env: os.Environ()}
 	})
 	defer c.close()
 	starts := func() int {
