@@ -34,8 +34,8 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	switch known := h.FinalSnapshot.LookedAt; {
 	case !found, known != nil && !known.Before(&at):
 		return h
-	case !about(newest, h.FinalSnapshot) && newest.At.Before(h.FinalSnapshot.VerifiedAt.Time):
-		return h // of a former sleep
+	case !about(newest, h.FinalSnapshot) && (newest.Recorded != "" || newest.At.Before(h.FinalSnapshot.VerifiedAt.Time)):
+		return h // of a former sleep, of which a run may tell that began before this one
 	}
 	h = h.DeepCopy()
 	f := h.FinalSnapshot

@@ -279,6 +279,8 @@ func TestWhatARunOfAFormerSleepToldIsNotAboutTheFinalFullOfThisOne(t *testing.T)
 	for phrase, n := range map[string]immutability.Notice{
 		"it kept the former one":         {At: testNow.Add(-3 * time.Hour), Snapshot: former, Recorded: former, End: 9, Held: true},
 		"the same, of the same revision": {At: testNow.Add(-3 * time.Hour), Snapshot: former, Recorded: former, End: 20, Held: true},
+		"it began before this sleep":     {At: testNow, Snapshot: former, Recorded: former, End: 9},
+		"the same, and reached as far":   {At: testNow, Snapshot: former, Recorded: former, End: 20},
 		"it released":                    {At: testNow.Add(-3 * time.Hour), Snapshot: "Full-00000000-00000010-1748746500", End: 10, Released: true},
 	} {
 		o := sleeping(final, func(o *Observation) {
