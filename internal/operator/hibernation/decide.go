@@ -212,9 +212,9 @@ func (f Facts) sleep() Step {
 	if s.Record != nil && s.Record.AwakeSince == nil {
 		final = s.Record.FinalSnapshot
 	}
-	goes, why := f.claimsGo(s.Record, final)
+	becomes, why := f.claims(s.Record, final)
 	keeps := ""
-	if why != "" && !f.Keep {
+	if becomes == claimsStay && why != "" && !f.Keep {
 		keeps = "; the volumes stay although spec.hibernation.volumes is Delete, as " + why
 	}
 	switch {
@@ -222,8 +222,11 @@ func (f Facts) sleep() Step {
 		s.Reason, s.Message = druidv1alpha1.ReasonScalingToZero, fmt.Sprintf("the members stop: pods that are left: %d%s", f.Pods, f.Unending)
 		s.Refuse = final != nil && f.refuse()
 		return s
-	case goes:
+	case becomes == claimsGo:
 		return f.deleteClaims(s, final)
+	case becomes == claimsWait:
+		s.Reason, s.Message = druidv1alpha1.ReasonDeletingVolumes, fmt.Sprintf("volume claims that are to go: %d; %s", f.Claims, why)
+		return s
 	}
 	s.Asleep = true
 	switch {
@@ -247,40 +250,47 @@ func (f Facts) sleep() Step {
 	return s
 }
 
-// claimsGo says whether the volumes go, and if they were to, why they stay. What a member told is not enough where locks are asked for:
-// it may be broken, or not be what it seems, and a run of the extension looks from a pod of its own. When so many have gone that those which are left are no
-// cluster any more, they go as well, whatever is wanted now. Before that, and in any case as long as nobody knows that the final full is
-// there, they stay: it may be a long time since the first was to go.
-func (f Facts) claimsGo(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (goes bool, why string) {
+// claimsVerdict is what becomes of the volumes.
+type claimsVerdict int
+
+const (
+	claimsStay claimsVerdict = iota
+	claimsWait               // they go when somebody else than a member has found the final full
+	claimsGo
+)
+
+// claims says what becomes of the volumes, and if they were to go, why they do not. What a member told is not enough where locks are
+// asked for: it may be broken, or not be what it seems, and a run of the extension looks from a pod of its own. When so many have gone
+// that those which are left are no cluster any more, they go as well, whatever is wanted now. Before that, and in any case as long as
+// nobody knows that the final full is there, they stay: it may be a long time since the first was to go.
+func (f Facts) claims(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (becomes claimsVerdict, why string) {
 	switch {
 	case f.Claims == 0, final == nil:
-		return false, ""
+		return claimsStay, ""
 	case f.remnant(r) && f.Unprotected: // which was set since: it keeps volumes of which none has gone
-		return true, ""
+		return claimsGo, ""
 	case !f.reaches(final):
-		return false, ""
+		return claimsStay, ""
 	case final.Doubt() != "":
-		return false, "of the bucket is known: " + final.Doubt()
+		return claimsStay, "of the bucket is known: " + final.Doubt()
 	case f.Revision > final.Revision:
-		return false, fmt.Sprintf("some member had revision %d", f.Revision)
-	case f.remnant(r) && (f.looked(final) && f.locked(final) || !f.Locks && f.fresh(final)):
-		return true, ""
+		return claimsStay, fmt.Sprintf("some member had revision %d", f.Revision)
 	case f.Keep && !f.remnant(r):
-		return false, ""
+		return claimsStay, ""
 	case f.Unprotected && !f.remnant(r):
-		return false, "spec.hibernation.allowUnprotected is set"
-	case !f.looked(final):
-		return false, fmt.Sprintf("nobody but the member that took %s has told that it is there: a run of the extension looks within minutes", final.Name)
+		return claimsStay, "spec.hibernation.allowUnprotected is set"
 	case f.Locks && !f.locked(final):
-		return false, final.Name + " is not known to be locked any more"
+		return claimsStay, final.Name + " is not known to be locked any more"
+	case f.Locks && final.LookedAt == nil: // without locks nobody looks: whoever may write could remove it in any case
+		return claimsWait, fmt.Sprintf("nobody but the member that took %s has told that it is there, and a run of the extension looks within minutes", final.Name)
 	case !f.locked(final) && !f.fresh(final):
 		why = fmt.Sprintf("nobody looked whether %s is there since %s", final.Name, at(final.VerifiedAt.Time))
 		if !f.remnant(r) { // else there is no cluster that could be woken from them
 			why += ": wake the cluster and have it sleep again"
 		}
-		return false, why
+		return claimsStay, why
 	}
-	return true, ""
+	return claimsGo, ""
 }
 
 // remnant: the volumes that are left, after some have gone, are no majority of the members that slept.
@@ -343,12 +353,15 @@ func (f Facts) wake() Step {
 		s.Message = fmt.Sprintf("the members start, and there is no store for a new full snapshot: %s in %s is kept locked until there is; set spec.backup.store, or spec.hibernation.allowUnprotected to let that lock end", final.Name, final.Store)
 	}
 	if final := r.FinalSnapshot; final != nil && f.Replicas == 0 {
-		switch goes, why := f.claimsGo(r, final); {
+		const left = "the volume claims that are left to go, as some are gone already: "
+		switch becomes, why := f.claims(r, final); {
 		case r.VolumesGoSince == nil || r.AwakeSince != nil:
-		case goes:
+		case becomes == claimsGo:
 			s = f.deleteClaims(s, final)
-			s.Hold = "the volume claims that are left to go, as some are gone already: " + s.Message
+			s.Hold = left + s.Message
 			return s
+		case becomes == claimsWait && f.remnant(r):
+			return s.hold(druidv1alpha1.ReasonDeletingVolumes, left+why)
 		case why != "" && f.remnant(r) && f.Claims > 0:
 			return s.hold(druidv1alpha1.ReasonDeletingVolumes, fmt.Sprintf("somebody to decide: volumes that are left: %d of %d, no cluster any more, and %s; "+
 				"to let them go and begin with what is in the bucket, set spec.hibernation.allowUnprotected; to save what they have, do that before", f.Claims-f.Going, f.Slept, why))

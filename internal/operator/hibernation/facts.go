@@ -214,10 +214,6 @@ func (f Facts) locked(s *druidv1alpha1.FinalSnapshot) bool {
 	return s.Held || s.ProtectedUntil != nil && s.ProtectedUntil.Sub(f.Now) > Clocks
 }
 
-// looked says whether somebody else than the member that took a snapshot found it, where there is somebody: runs that prolong locks
-// look, and who may write where nothing is locked can remove it in any case.
-func (f Facts) looked(s *druidv1alpha1.FinalSnapshot) bool { return !f.Locks || s.LookedAt != nil }
-
 // weak says whether the lock of what was taken is known to be weaker than was asked for. Of what is recorded it was not.
 func (f Facts) weak() bool {
 	return f.Attempt.Taken != nil && f.Mode != "" && f.Attempt.Mode != "" && immutability.Compare(f.Attempt.Mode, f.Mode) < 0
