@@ -16,7 +16,7 @@ type HibernationSpec struct {
 	AllowUnprotected *bool `json:"allowUnprotected,omitempty"`
 	// Keep, or Delete: what becomes of the volumes once all members have stopped. Delete removes their claims,
 	// but only if a final full snapshot of this hibernation was proven and, with spec.backup.store.immutability, an
-	// extension has found it as well, minutes later; the cluster then wakes up from the bucket alone, which takes as
+	// extension has read it as well, minutes later; the cluster then wakes up from the bucket alone, which takes as
 	// long as a restore. Default: Keep.
 	// +kubebuilder:default=Keep
 	// +optional
@@ -133,6 +133,9 @@ type FinalSnapshot struct {
 	// When an extension told that last. Absent: none did yet, and it is what was told as the snapshot was taken.
 	// +optional
 	LookedAt *metav1.Time `json:"lookedAt,omitempty"`
+	// When an extension has read it whole, and found that it can be restored. Absent: none did yet.
+	// +optional
+	ReadAt *metav1.Time `json:"readAt,omitempty"`
 	// What the last extension found wrong with it, so that something else, if anything, is kept in its place. Absent: nothing.
 	// +optional
 	Damaged string `json:"damaged,omitempty"`

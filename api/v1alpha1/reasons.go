@@ -61,7 +61,7 @@ const (
 	ReasonClosingToClients    = "ClosingToClients"    // members are asked to refuse clients, also over connections that they have
 	ReasonTakingFinalSnapshot = "TakingFinalSnapshot" // the backup leader takes the final full snapshot, and proves it
 	ReasonScalingToZero       = "ScalingToZero"       // everything is in the bucket, and the members stop
-	ReasonDeletingVolumes     = "DeletingVolumes"     // the volumes go, as spec.hibernation.volumes says, or wait for a run of the extension to have looked
+	ReasonDeletingVolumes     = "DeletingVolumes"     // the volumes go, as spec.hibernation.volumes says, or wait for a run of the extension to have read the final full
 	ReasonHibernated          = "Hibernated"          // there are no members, and what wakes them is kept
 	ReasonHibernatedUnproven  = "HibernatedUnproven"  // there are no members, and no final full snapshot was proven; the message says who allowed that
 	ReasonWakingUp            = "WakingUp"            // members are wanted again, and no new full snapshot is in the bucket yet

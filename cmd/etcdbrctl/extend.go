@@ -91,6 +91,7 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 			q.Collect = func(only func(timeline.Snapshot) bool) *collector.Collector {
 				return collector.New(s, deleter, collector.Options{Prefix: from.prefix, Policy: extender.Copies, Only: only, Log: a.log})
 			}
+			began := time.Now()
 			report, err := extender.Run(cmd.Context(), q)
 			shown.end()
 			for _, w := range report.Warnings {
@@ -101,7 +102,7 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 					err = printErr
 				}
 			}
-			if noticeErr := leaveNotice(notice, report, err, q.DryRun); noticeErr != nil && err == nil {
+			if noticeErr := leaveNotice(notice, began, report, err, q.DryRun); noticeErr != nil && err == nil {
 				err = noticeErr
 			}
 			return withRemedy(err)
@@ -118,7 +119,7 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 	flags.DurationVar(&q.DefaultPeriod, "default-retention-period", 0, "how long from now where the bucket does not tell what it gives, as Azure's do without fields of the management API; 0: nothing is prolonged then")
 	flags.DurationVar(&q.MaxPeriod, "max-retention-period", 0, "never lock for longer than this, because no lock can be shortened; 0: ten years")
 	flags.DurationVar(&q.Every, "every", 0, "the longest time between the starts of two runs, for example 24h; what would not last until the next one is through is prolonged; 0: not told, and taken for a day")
-	flags.StringVar(&verify, "verify", string(extender.VerifyFirst), "when to read what is kept: first, before its first extension and one in ten times later; always; never")
+	flags.StringVar(&verify, "verify", string(extender.VerifyFirst), "when to read what is kept: first, before its first extension and one in ten times later; always, also if nothing is to be extended; never")
 	flags.StringVar(&lineage.lineage, "lineage", "", "keep this lineage `ID` instead of the newest; unnamed: snapshots without one")
 	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }
 	flags.BoolVar(&q.Release, "release-holds", false, "prolong nothing, and release what earlier runs held, once there is a newer backup")
@@ -151,15 +152,18 @@ func named(q *extender.Request, keep, digest string) error {
 
 // leaveNotice writes for whoever started the program what is protected now. What a run that failed found out is
 // left out, unless it is that something is damaged or gone: what was known before stays so.
-func leaveNotice(path string, r extender.Report, failure error, dryRun bool) error {
+func leaveNotice(path string, began time.Time, r extender.Report, failure error, dryRun bool) error {
 	var none *restoreplan.NoWayError
 	gone := r.Base == "" && errors.As(failure, &none)
 	k := r.Kept
 	kept := k != nil && k.Name != "" && k.Protection.Objects > 0
+	if k != nil && !kept && k.Problem == "" && failure != nil {
+		return nil // whatever else was found out is not about what was asked for
+	}
 	if path == "" || dryRun || !kept && !gone && len(r.Damaged) == 0 && r.PassedOver == "" && (r.Base == "" || r.Protection.Objects == 0) {
 		return nil
 	}
-	n := immutability.Notice{At: time.Now().UTC(), Snapshot: r.Base, End: int64(r.End), Until: r.Protection.Until, Held: r.Protection.Held, Released: r.Released,
+	n := immutability.Notice{At: began.UTC(), Snapshot: r.Base, End: int64(r.End), Until: r.Protection.Until, Held: r.Protection.Held, Released: r.Released,
 		Inferred: &r.Protection.Inferred}
 	n.Exclude(r.Excluded)
 	if gone {
@@ -180,7 +184,7 @@ func leaveNotice(path string, r extender.Report, failure error, dryRun bool) err
 	}
 	if kept {
 		n.Snapshot, n.End, n.Damaged = k.Name, int64(k.End), ""
-		n.Until, n.Held, n.Inferred = k.Protection.Until, k.Protection.Held, &k.Protection.Inferred
+		n.Until, n.Held, n.Inferred, n.Whole = k.Protection.Until, k.Protection.Held, &k.Protection.Inferred, k.Whole
 	}
 	if err := os.WriteFile(path, []byte(n.String()+"\n"), 0o644); err != nil { //nolint:gosec // it holds no secret, and somebody else reads it
 		return fmt.Errorf("leave a notice: %w", err)

@@ -123,7 +123,7 @@ func TestANoticeTellsWhetherItsDateWasComputed(t *testing.T) {
 	for _, inferred := range []bool{false, true} {
 		file := filepath.Join(t.TempDir(), "notice")
 		r := extender.Report{Base: "Full-1", Protection: immutability.Summary{Objects: 2, Until: time.Now(), Inferred: inferred}}
-		if err := leaveNotice(file, r, nil, false); err != nil {
+		if err := leaveNotice(file, time.Now(), r, nil, false); err != nil {
 			t.Fatal(err)
 		}
 		left, err := os.ReadFile(file)
@@ -160,7 +160,7 @@ func TestANoticeIsAboutWhatWasNamed(t *testing.T) {
 	} {
 		file, r := filepath.Join(t.TempDir(), "notice"), newest
 		c.change(&r)
-		if err := leaveNotice(file, r, c.err, false); err != nil {
+		if err := leaveNotice(file, time.Now(), r, c.err, false); err != nil {
 			t.Fatal(err)
 		}
 		left, _ := os.ReadFile(file)
@@ -193,7 +193,7 @@ func TestATableOfWhatIsKeptSaysEverythingOnce(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "notice")
-	if err := leaveNotice(file, extender.Report{PassedOver: newer}, extender.ErrFellBack, false); err != nil {
+	if err := leaveNotice(file, time.Now(), extender.Report{PassedOver: newer}, extender.ErrFellBack, false); err != nil {
 		t.Fatal(err)
 	}
 	left, _ := os.ReadFile(file)

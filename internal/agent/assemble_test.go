@@ -21,6 +21,7 @@ import (
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/enginetest"
+	"druid.internal/druid/internal/engine/restorer"
 	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
@@ -181,12 +182,12 @@ func TestAFailedRestoreLeavesTheDataThatItWasToReplace(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	restore := func(from *storetest.Memory, replace bool) error {
+	restore := func(from *storetest.Memory, replace bool, atLeast snapshot.Revision) error {
 		c := config.Defaults()
 		c.Store.Prefix, c.Restoration.TempSnapshotsDir = enginetest.Prefix, t.TempDir()
 		r := restoration{Store: func(context.Context) (store.Store, error) { return from, nil }, Config: c,
 			Known: func() snapshot.Revision { return 0 }, Metrics: metrics.New(nil, nil), Log: slog.New(slog.DiscardHandler)}
-		return r.run(t.Context(), initialize.RestoreOrder{DataDir: dir, Replace: replace, Member: datadir.Membership{Name: "a", InitialCluster: "a=http://127.0.0.1:1", Token: string(datadir.NewLineageID())}})
+		return r.run(t.Context(), initialize.RestoreOrder{DataDir: dir, Replace: replace, AtLeast: atLeast, Member: datadir.Membership{Name: "a", InitialCluster: "a=http://127.0.0.1:1", Token: string(datadir.NewLineageID())}})
 	}
 	inspect := func() datadir.Inspection {
 		got, err := datadir.Inspect(t.Context(), dir, datadir.Full, nil)
@@ -195,17 +196,25 @@ func TestAFailedRestoreLeavesTheDataThatItWasToReplace(t *testing.T) {
 		}
 		return got
 	}
-	if err := restore(good, false); err != nil {
+	if err := restore(good, false, 0); err != nil {
 		t.Fatal(err)
 	}
 	before := inspect()
-	if err := restore(good, false); !errors.Is(err, datadir.ErrExists) {
+	id, err := datadir.ReadIdentity(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := id.Lineage.Fork // of the backup
+	if err := restore(good, true, end+1); !errors.Is(err, restorer.ErrShort) || inspect().ClusterID != before.ClusterID {
+		t.Errorf("a restore of less than was looked at: %v; the cluster was %x, and is %x", err, before.ClusterID, inspect().ClusterID)
+	}
+	if err := restore(good, false, 0); !errors.Is(err, datadir.ErrExists) {
 		t.Errorf("data are replaced although nobody said so: %v", err)
 	}
-	if err := restore(broken, true); err == nil || inspect().ClusterID != before.ClusterID {
+	if err := restore(broken, true, 0); err == nil || inspect().ClusterID != before.ClusterID {
 		t.Errorf("a restore of what is damaged: %v; the cluster was %x, and is %x", err, before.ClusterID, inspect().ClusterID)
 	}
-	if err := restore(good, true); err != nil || inspect().ClusterID == before.ClusterID {
+	if err := restore(good, true, end); err != nil || inspect().ClusterID == before.ClusterID {
 		t.Errorf("a restore of what is good: %v; the cluster was %x, and is %x", err, before.ClusterID, inspect().ClusterID)
 	}
 }

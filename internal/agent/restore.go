@@ -58,7 +58,7 @@ func (r restoration) restore(ctx context.Context, o initialize.RestoreOrder) err
 	q := restorer.Request{
 		From: replay.Options{Store: s, Timeline: found.Timeline, Target: restoreplan.Latest(), Ranges: c.Store.MaxParallelChunkUploads, ReadAhead: memory / 2,
 			Progress: o.Progress, Log: r.Log},
-		Bump: restorer.Bump{Auto: true}, LastKnown: r.Known(), Dir: o.DataDir, Overwrite: o.Replace, NewLineage: datadir.NewLineageID(), QuotaBytes: cmp.Or(o.QuotaBytes, int64(c.Restoration.EmbeddedEtcdQuotaBytes)),
+		Bump: restorer.Bump{Auto: true}, LastKnown: r.Known(), Dir: o.DataDir, Overwrite: o.Replace, AtLeast: o.AtLeast, NewLineage: datadir.NewLineageID(), QuotaBytes: cmp.Or(o.QuotaBytes, int64(c.Restoration.EmbeddedEtcdQuotaBytes)),
 		MemoryLimit: memory, ScratchDir: c.Restoration.TempSnapshotsDir, Parallel: c.Restoration.MaxFetchers, Member: o.Member,
 		Replanned: func(reason string, next restorer.Plan) {
 			r.Log.Warn("planned again", "reason", reason, "end", int64(next.End))

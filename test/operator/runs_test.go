@@ -48,7 +48,7 @@ func (l *land) extend(ctx context.Context, w *town, v *view) error {
 
 // notice is what a run tells of the full that it is to keep.
 func (w *town) notice(p *corev1.Pod) immutability.Notice {
-	keep := ""
+	keep, whole := "", slices.Contains(p.Spec.Containers[0].Args, "--verify=always")
 	for _, arg := range p.Spec.Containers[0].Args {
 		if name, is := strings.CutPrefix(arg, "--keep="); is {
 			keep = name
@@ -60,6 +60,6 @@ func (w *town) notice(p *corev1.Pod) immutability.Notice {
 	if newest.SnapName != keep {
 		return immutability.Notice{At: w.clock(), Recorded: keep, Damaged: "there is no " + keep}
 	}
-	w.looked = true
-	return immutability.Notice{At: w.clock(), Recorded: keep, Snapshot: keep, End: newest.LastRevision, NewestEnd: newest.LastRevision, Until: newest.ImmutableUntil}
+	w.looked = w.looked || whole
+	return immutability.Notice{At: w.clock(), Recorded: keep, Snapshot: keep, End: newest.LastRevision, NewestEnd: newest.LastRevision, Until: newest.ImmutableUntil, Whole: whole}
 }

@@ -374,26 +374,40 @@ func TestASoleMemberKeepsGoodDataUntilARestoreIsComplete(t *testing.T) {
 
 // What claims more than there is cannot be restored; when it is excluded the member starts with what it has.
 func TestDataStartWhenWhatClaimedMoreIsExcluded(t *testing.T) {
-	r := newRig(t, 1, has(datadir.Valid, 5))
-	excluded := false
-	r.backup = func() (Backup, error) {
-		if excluded {
-			return Backup{State: BackupExists, Latest: 5, Relation: RelationSame}, nil
+	for _, c := range []struct {
+		err    error
+		passes bool
+	}{{errors.New("not what its manifest says"), false}, {fmt.Errorf("%w: by another", datadir.ErrBusy), true}} {
+		r := newRig(t, 1, has(datadir.Valid, 5))
+		excluded := false
+		r.backup = func() (Backup, error) {
+			if excluded {
+				return Backup{State: BackupExists, Latest: 5, Relation: RelationSame}, nil
+			}
+			return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil
 		}
-		return Backup{State: BackupExists, Latest: 9, Relation: RelationSame}, nil
-	}
-	r.restore = func(RestoreOrder) error {
-		excluded = true
-		return fmt.Errorf("%w: not what its manifest says", datadir.ErrBusy)
-	}
-	if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
-		t.Fatalf("the state is %s: %s", got, r.o.Board.Get().Waiting)
-	}
-	if n := len(r.did); n < 3 || r.did[1] != "replace etcd-0 in /d/new.etcd with quota 77" || r.did[n-1] != "save nothing" || slices.Contains(r.did, "set aside") {
-		t.Errorf("it did %q", r.did)
-	}
-	if m := r.o.Board.Get().LastRestoration; m == nil || m.Status != agentapi.Failed || !strings.Contains(m.Message, "the data (revision 5) stay as they are") {
-		t.Errorf("it tells of the restore %+v", m)
+		r.restore = func(o RestoreOrder) error {
+			if excluded = true; o.AtLeast != 9 {
+				t.Errorf("it is restored from %d on, and the bucket reached 9", o.AtLeast)
+			}
+			return c.err
+		}
+		if !c.passes {
+			if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitFailed {
+				t.Fatalf("%v: the state is %s: %s", c.err, got, r.o.Board.Get().Waiting)
+			}
+			r.Acknowledge()
+		}
+		if got := r.initialize(agentapi.ValidateFull); got != agentapi.InitSuccessful {
+			t.Fatalf("%v: the state is %s: %s", c.err, got, r.o.Board.Get().Waiting)
+		}
+		if n := len(r.did); n < 3 || r.did[1] != "replace etcd-0 in /d/new.etcd with quota 77" || r.did[n-1] != "save nothing" || slices.Contains(r.did, "set aside") {
+			t.Errorf("%v: it did %q", c.err, r.did)
+		}
+		m := r.o.Board.Get().LastRestoration
+		if m == nil || m.Status != agentapi.Failed || strings.Contains(m.Message, "the data (revision 5) stay as they are") == c.passes {
+			t.Errorf("%v: it tells of the restore %+v", c.err, m)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"druid.internal/druid/internal/agent/memberconf"
 	"druid.internal/druid/internal/agent/neighbours"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/etcd/member"
 )
@@ -50,8 +51,10 @@ var ErrUnavailable = errors.New("the store does not answer")
 // its revision is raised so that watchers list again, and it begins a history of its own, a child of
 // the restored one.
 type RestoreOrder struct {
-	DataDir    string
-	Replace    bool // data that are there, which stay until the new ones are complete and verified
+	DataDir string
+	Replace bool // data that are there, which stay until the new ones are complete and verified
+	// AtLeast is the revision to which the backup must reach, as it did when it was looked at; 0: wherever it ends.
+	AtLeast    snapshot.Revision
 	Member     datadir.Membership
 	QuotaBytes int64 // 0: etcd's default
 	// Progress is called now and then, from any goroutine; total 0: not known.

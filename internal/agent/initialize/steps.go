@@ -11,6 +11,7 @@ import (
 
 	"druid.internal/druid/internal/agent/memberconf"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/etcd/member"
 )
@@ -288,9 +289,12 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	if err := a.save(Journal{Restoring: true}); err != nil {
 		return err
 	}
-	// Data that are good are all there is until the backup is proven to be more: they stay until what takes their place is complete.
-	replace := a.data.State == datadir.Valid && !d.Keep
-	if !replace {
+	// Data that are good are all there is until the backup is proven to be more: they stay until what takes their place is complete,
+	// and reaches as far as was decided by. The bucket may be another one by then, as when somebody excludes what claimed too much.
+	replace, atLeast := a.data.State == datadir.Valid && !d.Keep, snapshot.Revision(0)
+	if replace {
+		atLeast = a.backup.Latest
+	} else {
 		if err := a.setAside(d.Keep); err != nil {
 			return err
 		}
@@ -323,6 +327,7 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	err = a.o.Restore(ctx, RestoreOrder{
 		DataDir:    a.template.DataDir(),
 		Replace:    replace,
+		AtLeast:    atLeast,
 		Member:     datadir.Membership{Name: own.Name, InitialCluster: cluster, Token: tokenOf(a.template.Token(), map[string]string{own.Name: newNonce()}), PeerURLs: own.PeerURLs},
 		QuotaBytes: a.template.QuotaBytes(),
 		Progress: func(phase string, done, total int64) {
@@ -336,7 +341,7 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	ended := a.o.Now().UTC()
 	if err != nil {
 		err = fmt.Errorf("restore the backup: %w", err)
-		if replace {
+		if passes := errors.Is(err, ErrUnavailable) || errors.Is(err, datadir.ErrBusy); replace && !passes {
 			err = fmt.Errorf("%w; the data (revision %d) stay as they are: if the backup claims what never was, exclude that (etcdbrctl exclude), and the member starts with them", err, a.data.Revision)
 		}
 		report(func(r *agentapi.Restored) { r.Status, r.End, r.Message = agentapi.Failed, &ended, err.Error() })

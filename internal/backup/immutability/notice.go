@@ -9,7 +9,7 @@ import (
 // Notice is what a run that prolonged locks tells whoever started it: one line of JSON, which Kubernetes keeps
 // with the pod that has ended.
 type Notice struct {
-	At       time.Time `json:"extensionAt"` // when the store was asked
+	At       time.Time `json:"extensionAt"` // when the run began, before it asked the store
 	Snapshot string    `json:"snapshot"`    // name of the full that is kept locked; empty: nothing is, as Damaged says
 	// End is the revision to which a restore of it goes; 0: the program is one that did not tell it yet.
 	End int64 `json:"endRevision,omitempty"`
@@ -22,6 +22,8 @@ type Notice struct {
 	// Recorded is the name by which the program was asked to keep it, whatever is newer: then all of this is about that, or a
 	// copy of it. Empty: it was asked to keep the newest, or is one that knows nothing else.
 	Recorded string `json:"recorded,omitempty"`
+	// Whole: this run has read what Recorded names, or that copy of it, and it can be restored.
+	Whole bool `json:"whole,omitempty"`
 	// Newer says what a restore of the newest state would use, or trip over, that is not it; empty: nothing.
 	Newer string `json:"newer,omitempty"`
 	// NewestEnd is the revision to which such a restore goes.

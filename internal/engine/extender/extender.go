@@ -23,7 +23,7 @@ type Verify string
 const (
 	// VerifyFirst reads what was never prolonged, as no copy was, and of the rest one in immutability.SampleOneIn.
 	VerifyFirst  Verify = "first"
-	VerifyAlways Verify = "always"
+	VerifyAlways Verify = "always" // also if nothing is to be prolonged
 	VerifyNever  Verify = "never"
 )
 
@@ -158,6 +158,7 @@ type Kept struct {
 	// Protection is that of the full and its manifest, as it was read back.
 	Protection immutability.Summary `json:"protection"`
 	Problem    string               `json:"problem,omitempty"`
+	Whole      bool                 `json:"whole,omitempty"` // it was read by this run, and can be restored
 	// Newer is what a restore of the newest state would use, or trip over, that is neither it nor a copy of it; empty: nothing.
 	Newer string `json:"newer,omitempty"`
 }

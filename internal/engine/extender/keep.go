@@ -39,7 +39,7 @@ func (x *run) both(ctx context.Context) error {
 	switch {
 	case !alone:
 	case c.plan.Base.Key.Name.Kind != "" && x.keeps(c.plan.Base):
-		k.Name, k.End, k.Protection = c.plan.Base.Name().String(), c.plan.End, x.report.Protection
+		k.Name, k.End, k.Protection, k.Whole = c.plan.Base.Name().String(), c.plan.End, x.report.Protection, x.report.Verified == wholly
 	case err == nil, errors.As(err, &none): // it was found damaged
 		first = x.keep(ctx)
 	}
@@ -120,7 +120,7 @@ func (x *run) keepOne(ctx context.Context, k *Kept) error {
 		c.steps = decide(subjectsOf(c.steps), x.policy, x.means, x.now)
 		whole, why := mustRead(c.steps, x.q.Verify)
 		whole = whole || !proven && x.q.Verify != VerifyNever
-		_, good, err := x.good(ctx, c.plan, whole, why)
+		verified, good, err := x.good(ctx, c.plan, whole, why)
 		switch {
 		case err != nil:
 			return err
@@ -130,7 +130,7 @@ func (x *run) keepOne(ctx context.Context, k *Kept) error {
 			x.ruleOut(s.Ref, fmt.Sprintf("its bytes are others than those of %s", x.q.Keep))
 			continue
 		}
-		k.Name, k.End = s.Name().String(), s.Last
+		k.Name, k.End, k.Whole = s.Name().String(), s.Last, verified == wholly
 		k.Protection, err = x.secure(ctx, c)
 		return err
 	}

@@ -92,11 +92,13 @@ func mustRead(steps []step, v Verify) (whole bool, why string) {
 		}
 	}
 	switch base := steps[0]; {
+	case v == VerifyAlways:
+		return true, ""
 	case !due:
 		return false, "no: nothing is to be extended"
 	case v == VerifyNever:
 		return false, "no: not asked for"
-	case v == VerifyAlways || first:
+	case first:
 		return true, ""
 	case base.retention != nil && immutability.Sampled(base.Key, base.Version, base.retention.Until):
 		return true, ""

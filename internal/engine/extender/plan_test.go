@@ -71,7 +71,8 @@ func TestWhatWasNeverProlongedIsReadFirst(t *testing.T) {
 		age      time.Duration
 		want     bool
 	}{
-		"nothing is due":                          {[]subject{of(Full, until(fourDays))}, VerifyAlways, immutability.Day, false},
+		"nothing is due":                          {[]subject{of(Full, until(fourDays))}, VerifyFirst, immutability.Day, false},
+		"nothing is due, and always wanted":       {[]subject{of(Full, until(fourDays))}, VerifyAlways, immutability.Day, true},
 		"due for the first time":                  {[]subject{of(Full, until(fourDays))}, VerifyFirst, 3 * immutability.Day, true},
 		"due for the first time, and not wanted":  {[]subject{of(Full, until(fourDays))}, VerifyNever, 3 * immutability.Day, false},
 		"only the delta was never prolonged":      {[]subject{of(Full, until(6*immutability.Day)), of(Delta, until(fourDays))}, VerifyFirst, 5 * immutability.Day, true},

@@ -242,7 +242,7 @@ func (x *run) good(ctx context.Context, p restoreplan.Plan, whole bool, why stri
 	err = x.verify(ctx, p)
 	var bad *replay.ObjectError
 	if err == nil {
-		return "whole", true, nil
+		return wholly, true, nil
 	}
 	if !errors.As(err, &bad) || x.unusable[bad.Ref] != "" {
 		return "", false, err
@@ -253,6 +253,9 @@ func (x *run) good(ctx context.Context, p restoreplan.Plan, whole bool, why stri
 	}
 	return "", false, nil
 }
+
+// wholly is what is told of a chain that was read, and can be restored.
+const wholly = "whole"
 
 // ruleOut has no plan use an object any more.
 func (x *run) ruleOut(ref timeline.Ref, why string) {

@@ -7,6 +7,8 @@ package restorer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"druid.internal/druid/internal/backup/restoreplan"
@@ -26,7 +28,9 @@ type Request struct {
 
 	Dir       string
 	Overwrite bool
-	Member    datadir.Membership
+	// AtLeast is the revision to which the backup must reach, or nothing is made; 0: wherever it ends.
+	AtLeast snapshot.Revision
+	Member  datadir.Membership
 	// NewLineage is the id of the history that begins with this restore.
 	NewLineage snapshot.LineageID
 
@@ -38,6 +42,9 @@ type Request struct {
 	// Replanned, if set, is told why a plan was given up and what replaces it.
 	Replanned func(reason string, next Plan)
 }
+
+// ErrShort: the backup does not reach the revision that is asked for.
+var ErrShort = errors.New("the backup does not reach as far as it was to")
 
 // Result is what a restore did.
 type Result struct {
@@ -70,6 +77,9 @@ func Run(ctx context.Context, q Request, plan Plan) (*Result, error) {
 		}
 	}
 	_, damaged, err := replay.Run(ctx, from, plan.Plan, func(p restoreplan.Plan, src datadir.Source) error {
+		if p.End < q.AtLeast {
+			return fmt.Errorf("%w: it ends at revision %d, and revision %d is wanted", ErrShort, p.End, q.AtLeast)
+		}
 		res.Lineage = snapshot.Lineage{ID: q.NewLineage, Parent: p.Lineage.ID}
 		restored, err := datadir.Restore(ctx, src, q.options(p), datadir.Target{
 			Dir: q.Dir, Overwrite: q.Overwrite, Member: q.Member,

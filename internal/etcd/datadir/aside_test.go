@@ -187,3 +187,23 @@ func TestWhatIsKeptIsNotForgotten(t *testing.T) {
 		}
 	}
 }
+
+// A run of another user that was killed may leave its lock alone, which nobody else can open: good data are looked at all the same.
+func TestALockThatIsAnothersIsNotInTheWay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new.etcd")
+	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/proc/1/root/none/none", dir+".part.lock"); err != nil { // which root cannot open either
+		t.Fatal(err)
+	}
+	if err := Recover(dir); err != nil {
+		t.Errorf("nothing but a lock is left, which nobody holds: %v", err)
+	}
+	if err := os.Mkdir(dir+".part", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Recover(dir); err == nil {
+		t.Error("something is left besides, and nobody knows whether a run goes on")
+	}
+}

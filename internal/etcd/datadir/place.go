@@ -42,6 +42,9 @@ func (p *place) at(dir string, within bool) {
 	}
 }
 
+// lockMark ends the name of a lock.
+const lockMark = ".lock"
+
 // memberDir is all of a data directory that etcd uses.
 const memberDir = "member"
 
@@ -116,7 +119,7 @@ func (p *place) unwritable(err error) error {
 
 // acquire takes the lock, without waiting.
 func (p *place) acquire() error {
-	path := p.part + ".lock"
+	path := p.part + lockMark
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {

@@ -24,15 +24,18 @@ func recoverAt(dir string, mounted bool) error {
 		return err
 	}
 	beside, err := os.ReadDir(filepath.Dir(p.target))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
-	case !slices.ContainsFunc(beside, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), filepath.Base(p.part)) }):
+	}
+	left := slices.DeleteFunc(beside, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), filepath.Base(p.part)) })
+	if len(left) == 0 {
 		return nil // not even a lock is taken, for which a full disk may have no room
 	}
-	if err := p.acquire(); err != nil {
+	err = p.acquire()
+	switch alone := len(left) == 1 && left[0].Name() == filepath.Base(p.part)+lockMark; {
+	case err != nil && alone && !errors.Is(err, ErrBusy):
+		return nil // somebody else's, of whose run nothing else is left
+	case err != nil:
 		return err
 	}
 	defer p.close()

@@ -48,6 +48,7 @@ func hibernationFacts(o *Observed, s size, record *druidv1alpha1.HibernationStat
 		Skip: e.SkipsHibernationBackup(), Unprotected: e.AllowsUnprotectedHibernation(), Shared: sharedHold(o),
 		Record: record, NewFull: newFull(o, record), Keep: e.KeepsVolumes(), Claims: len(o.Claims), Slept: int(s.live.Members), Revision: known(e), Settle: settle,
 	}
+	f.Unread = health.Unread(o.Observation, now)
 	for _, c := range o.Claims {
 		if c.DeletionTimestamp != nil {
 			f.Going++

@@ -21,6 +21,8 @@ type ExtensionInput struct {
 	Period time.Duration
 	// Between is the longest time between two runs.
 	Between time.Duration
+	// Whole: what is kept is read whole, also if no lock is due.
+	Whole bool
 	// Release: the Etcd is awake, and its former backup is held.
 	Release bool
 }
@@ -35,6 +37,9 @@ func ExtensionCronJob(in ExtensionInput) *batchv1.CronJob {
 		args = append(args, "--retention-period="+period) // the bucket has none
 	} else if in.Period > 0 {
 		args = append(args, "--default-retention-period="+duration(&metav1.Duration{Duration: in.Period}, ""))
+	}
+	if in.Whole {
+		args = append(args, "--verify=always")
 	}
 	if in.Keep != "" {
 		args = append(args, "--keep="+in.Keep)

@@ -34,13 +34,16 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	switch known := h.FinalSnapshot.LookedAt; {
 	case !found, known != nil && !known.Before(&at):
 		return h
-	case !about(newest, h.FinalSnapshot) && (newest.Recorded != "" || newest.At.Before(h.FinalSnapshot.VerifiedAt.Time)):
-		return h // of a former sleep, of which a run may tell that began before this one
+	case !about(newest, h.FinalSnapshot) && (newest.Recorded != "" || newest.At.Before(h.FinalSnapshot.VerifiedAt.Time) || newest.Released && h.AwakeSince == nil):
+		return h // of a former sleep, of which a run may tell that began before this one, or of the time between them
 	}
 	h = h.DeepCopy()
 	f := h.FinalSnapshot
 	damaged, known := tells(newest, f)
 	f.LookedAt, f.Damaged, f.Newer = &at, damaged, ""
+	if newest.Whole && about(newest, f) && damaged == "" {
+		f.ReadAt = &at
+	}
 	f.Held = f.Held && !newest.Released
 	if h.AwakeSince == nil {
 		f.Newer = newer(newest, f, o.Etcd.Status.LastKnownRevision)
@@ -206,6 +209,21 @@ func (v view) lastFailure() *druidv1alpha1.LastError {
 		return nil
 	}
 	return &t.Status.LastErrors[len(t.Status.LastErrors)-1]
+}
+
+// Unread is why no run of the extension reads the final full; empty: one does, as far as is known.
+func Unread(o Observation, now time.Time) string {
+	v := view{Observation: o, now: now}
+	if v.NoExtension != "" {
+		return v.NoExtension
+	}
+	if why := v.idle(); why != "" {
+		return why
+	}
+	if last := v.lastFailure(); last != nil {
+		return "the last one failed: " + last.Description
+	}
+	return ""
 }
 
 func finalIsHeld(h *druidv1alpha1.HibernationStatus) bool {

@@ -202,6 +202,7 @@ func TestAReleaseIsBelieved(t *testing.T) {
 	for released, want := range map[bool]bool{true: false, false: true} {
 		n := immutability.Notice{At: testNow, Snapshot: "Full-10", End: 10, Held: true, Released: released}
 		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, Held: true}, func(o *Observation) {
+			o.Etcd.Status.Hibernation.AwakeSince = ptr(ago(time.Hour))
 			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
 				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
 		})
@@ -289,6 +290,28 @@ func TestWhatARunOfAFormerSleepToldIsNotAboutTheFinalFullOfThisOne(t *testing.T)
 		})
 		if got := Hibernation(o); cmp.Diff(*got.FinalSnapshot, final) != "" {
 			t.Errorf("%s: %+v", phrase, got.FinalSnapshot)
+		}
+	}
+}
+
+// A run that lists alone has not read what it kept; a broken member could have put anything there.
+func TestWhatARunHasReadIsKnown(t *testing.T) {
+	for phrase, c := range map[string]struct {
+		n    immutability.Notice
+		want bool
+	}{
+		"it has read it":                         {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9, Whole: true}, true},
+		"it has listed it":                       {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9}, false},
+		"it has read something else":             {immutability.Notice{At: testNow, Snapshot: "Full-9", End: 9, Whole: true}, false},
+		"it has found it damaged":                {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9, Whole: true, Damaged: "a hole"}, false},
+		"it released what is held for the sleep": {immutability.Notice{At: testNow, Snapshot: "Full-10", End: 10, Released: true}, false},
+	} {
+		o := sleeping(druidv1alpha1.FinalSnapshot{Name: "Full-9", Revision: 9, VerifiedAt: ago(time.Hour)}, func(o *Observation) {
+			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: c.n.String()}}}}}}}
+		})
+		if f := Hibernation(o).FinalSnapshot; (f.ReadAt != nil) != c.want || c.n.Released && f.LookedAt != nil {
+			t.Errorf("%s: %+v", phrase, f)
 		}
 	}
 }

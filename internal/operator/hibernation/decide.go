@@ -255,12 +255,12 @@ type claimsVerdict int
 
 const (
 	claimsStay claimsVerdict = iota
-	claimsWait               // they go when somebody else than a member has found the final full
+	claimsWait               // they go when somebody else than a member has read the final full
 	claimsGo
 )
 
 // claims says what becomes of the volumes, and if they were to go, why they do not. What a member told is not enough where locks are
-// asked for: it may be broken, or not be what it seems, and a run of the extension looks from a pod of its own. When so many have gone
+// asked for: it may be broken, or not be what it seems, and a run of the extension reads the full in a pod of its own. When so many have gone
 // that those which are left are no cluster any more, they go as well, whatever is wanted now. Before that, and in any case as long as
 // nobody knows that the final full is there, they stay: it may be a long time since the first was to go.
 func (f Facts) claims(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.FinalSnapshot) (becomes claimsVerdict, why string) {
@@ -281,8 +281,10 @@ func (f Facts) claims(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.F
 		return claimsStay, "spec.hibernation.allowUnprotected is set"
 	case f.Locks && !f.locked(final):
 		return claimsStay, final.Name + " is not known to be locked any more"
-	case f.Locks && final.LookedAt == nil: // without locks nobody looks: whoever may write could remove it in any case
-		return claimsWait, fmt.Sprintf("nobody but the member that took %s has told that it is there, and a run of the extension looks within minutes", final.Name)
+	case f.Locks && final.ReadAt == nil && f.Unread != "":
+		return claimsWait, fmt.Sprintf("nobody but the member that took %s has read it, and no run of the extension does: %s", final.Name, f.Unread)
+	case f.Locks && final.ReadAt == nil: // without locks nobody reads it: whoever may write could remove it in any case
+		return claimsWait, fmt.Sprintf("nobody but the member that took %s has read it, and a run of the extension does within minutes", final.Name)
 	case !f.locked(final) && !f.fresh(final):
 		why = fmt.Sprintf("nobody looked whether %s is there since %s", final.Name, at(final.VerifiedAt.Time))
 		if !f.remnant(r) { // else there is no cluster that could be woken from them

@@ -26,7 +26,7 @@ func full(change ...func(*druidv1alpha1.FinalSnapshot)) *druidv1alpha1.FinalSnap
 func record(final *druidv1alpha1.FinalSnapshot, change ...func(*druidv1alpha1.HibernationStatus)) *druidv1alpha1.HibernationStatus {
 	r := &druidv1alpha1.HibernationStatus{EtcdUID: "u", Generation: 5, FinalSnapshot: final}
 	if final != nil {
-		final.LookedAt = final.VerifiedAt.DeepCopy()
+		final.LookedAt, final.ReadAt = final.VerifiedAt.DeepCopy(), final.VerifiedAt.DeepCopy()
 	}
 	for _, c := range change {
 		c(r)
@@ -321,11 +321,11 @@ func TestVolumesGoOnlyWhenAProvenSnapshotHasEverything(t *testing.T) {
 		"it is damaged":                                            {falling(stopped, deletes, with(damaged)), "HibernatedUnproven", false},
 		"something newer is there":                                 {falling(stopped, deletes, with(outdone)), "HibernatedUnproven", false},
 		"too few told the hash of their data":                      {falling(stopped, deletes, with(func(s *druidv1alpha1.FinalSnapshot) { s.Suspect = "no majority" })), "HibernatedUnproven", false},
-		"a member told of it alone":                                {falling(stopped, deletes, recorded(), unlooked), "DeletingVolumes", false},
-		"the same, and nothing is locked":                          {falling(stopped, deletes, unlocked, recorded(), unlooked), "DeletingVolumes", true},
-		"the same, some have gone":                                 {falling(stopped, deletes, recorded(going), unlooked, no(1)), "DeletingVolumes", false},
-		"the same, some have gone, and members are wanted":         {falling(stopped, deletes, recorded(going), unlooked, no(1), wanted), "DeletingVolumes", false},
-		"the same, and an unproven sleep is allowed":               {falling(stopped, deletes, recorded(going), unlooked, no(1), unprotected), "DeletingVolumes", true},
+		"a member told of it alone":                                {falling(stopped, deletes, recorded(), unread), "DeletingVolumes", false},
+		"the same, and nothing is locked":                          {falling(stopped, deletes, unlocked, recorded(), unread), "DeletingVolumes", true},
+		"the same, some have gone":                                 {falling(stopped, deletes, recorded(going), unread, no(1)), "DeletingVolumes", false},
+		"the same, some have gone, and members are wanted":         {falling(stopped, deletes, recorded(going), unread, no(1), wanted), "DeletingVolumes", false},
+		"the same, and an unproven sleep is allowed":               {falling(stopped, deletes, recorded(going), unread, no(1), unprotected), "DeletingVolumes", true},
 		"an unproven sleep is allowed":                             {falling(stopped, deletes, recorded(), unprotected), "Hibernated", false},
 		"it is damaged, and they are gone":                         {falling(stopped, deletes, with(damaged), no(0)), "HibernatedUnproven", false},
 		"its lock has ended":                                       {falling(stopped, deletes, with(until(-time.Hour))), "Hibernated", false},
@@ -388,6 +388,16 @@ func TestWithTooFewVolumesAndNoProofSomebodyDecides(t *testing.T) {
 	}
 }
 
+// Whoever waits for volumes to go is told why they do not.
+func TestItIsSaidWhyNobodyReadsTheFinalSnapshot(t *testing.T) {
+	for why, want := range map[string]string{"": "a run of the extension does within minutes", "it has no credentials": "no run of the extension does: it has no credentials"} {
+		s := Decide(falling(stopped, deletes, recorded(), unread, func(f *Facts) { f.Unread = why }))
+		if s.Asleep || s.DeleteClaims || !strings.Contains(s.Message, want) {
+			t.Errorf("%q: %+v", why, s)
+		}
+	}
+}
+
 func recordedGoing(f *Facts) { going(f.Record) }
 
 func expired(f *Facts) { f.Record.FinalSnapshot.ProtectedUntil = in(-time.Hour) }
@@ -397,8 +407,8 @@ func longAgo(f *Facts) {
 	f.Record.FinalSnapshot.ProtectedUntil, f.Record.FinalSnapshot.VerifiedAt, f.Record.FinalSnapshot.LookedAt = nil, *in(-240 * time.Hour), nil
 }
 
-// unlooked: what is known of it a member told alone.
-func unlooked(f *Facts) { f.Record.FinalSnapshot.LookedAt = nil }
+// unread: that it can be restored a member told alone.
+func unread(f *Facts) { f.Record.FinalSnapshot.ReadAt = nil }
 
 func kept(f *Facts)     { f.Kept = true }
 func nowhere(f *Facts)  { f.Store = "" }

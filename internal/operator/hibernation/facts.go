@@ -86,6 +86,9 @@ type Facts struct {
 	// newer in the bucket is none: whoever may write can put it there.
 	NewFull string
 
+	// Unread is why no run of the extension reads the final full; empty: one does, as far as is known.
+	Unread string
+
 	Keep   bool // the volumes stay
 	Claims int  // there are
 	Going  int  // of them are being deleted

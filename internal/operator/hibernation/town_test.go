@@ -260,7 +260,7 @@ func (w *town) extend() {
 	}
 	newer := w.newer()
 	unknown := w.f.Record.FinalSnapshot.ProtectedUntil == nil
-	waits := !w.f.Keep && w.f.Record.FinalSnapshot.LookedAt == nil
+	waits := !w.f.Keep && w.f.Record.FinalSnapshot.ReadAt == nil
 	if soon := w.now.Add(time.Minute); (newer && w.f.Record.Holds() || unknown || waits || w.now.Before(w.mute)) && soon.Before(w.run) {
 		w.run = soon
 	}
@@ -270,7 +270,7 @@ func (w *town) extend() {
 	w.run = w.now.Add(w.every())
 	h := w.f.Record.DeepCopy()
 	at := metav1.NewTime(w.sidecars())
-	h.FinalSnapshot.LookedAt = &at
+	h.FinalSnapshot.LookedAt, h.FinalSnapshot.ReadAt = &at, &at
 	if w.rots {
 		h.FinalSnapshot.Damaged = final.name + " is damaged"
 		w.f.Record = h

@@ -48,7 +48,7 @@ func over(e *druidv1alpha1.Etcd) (state druidv1alpha1.TaskState, why string) {
 // releaseAfter is when, after a cluster was told to wake up, what is held is released at the earliest; then every hour.
 const releaseAfter = 10 * time.Minute
 
-// soon is how often a run looks whether the final full is there while volumes wait for that, which cost money.
+// soon is how often a run reads the final full, until one has, while volumes wait for that, which cost money.
 const soon = "*/2 * * * *"
 
 // otherwise is the schedule of an Etcd that has none that can be read, as of the sidecar.
@@ -115,7 +115,7 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	in.Period = given(p.Etcd)
 	in.Between = health.Longest(text)
 	if looks(p.Etcd) {
-		in.Between = health.Longest(schedule(t, p.Etcd)) // after the look
+		in.Between, in.Whole = health.Longest(schedule(t, p.Etcd)), true // after the look
 	}
 	return desired.ExtensionCronJob(in), nil
 }
@@ -148,9 +148,9 @@ func releases(e *druidv1alpha1.Etcd) bool {
 	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.NewFull != "" && h.Holds()
 }
 
-// looks: volumes are to go as soon as a run has told that the final full is there.
+// looks: volumes are to go as soon as a run has read the final full.
 func looks(e *druidv1alpha1.Etcd) bool {
 	name, _ := recorded(e)
 	h := e.Status.Hibernation
-	return name != "" && h.AwakeSince == nil && h.FinalSnapshot.LookedAt == nil && !e.AllowsUnprotectedHibernation() && (!e.KeepsVolumes() || h.VolumesGoSince != nil)
+	return name != "" && h.AwakeSince == nil && h.FinalSnapshot.ReadAt == nil && !e.AllowsUnprotectedHibernation() && (!e.KeepsVolumes() || h.VolumesGoSince != nil)
 }

@@ -56,7 +56,8 @@ func TestARunLooksSoonWhileVolumesWaitForIt(t *testing.T) {
 		soon   bool
 	}{
 		"a member told alone": {func(*druidv1alpha1.Etcd, *druidv1alpha1.HibernationStatus) {}, true},
-		"a run has told":      {func(_ *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.LookedAt = &now }, false},
+		"a run has read it":   {func(_ *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.ReadAt = &now }, false},
+		"a run has looked":    {func(_ *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.LookedAt = &now }, true},
 		"there is no final":   {func(_ *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot = nil }, false},
 		"it wakes up":         {func(_ *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) { h.AwakeSince = &now }, false},
 		"volumes stay":        {func(e *druidv1alpha1.Etcd, _ *druidv1alpha1.HibernationStatus) { e.Spec.Hibernation = nil }, false},
@@ -81,7 +82,8 @@ func TestARunLooksSoonWhileVolumesWaitForIt(t *testing.T) {
 			t.Errorf("%s: it runs at %s, want %s", phrase, job.Spec.Schedule, want)
 		}
 		// What it locks has to last until the next run after the look.
-		if args := job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args; !strings.Contains(strings.Join(args, " "), "--every=24h") {
+		args := strings.Join(job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args, " ")
+		if !strings.Contains(args, "--every=24h") || strings.Contains(args, "--verify=always") != c.soon {
 			t.Errorf("%s: it is run with %q", phrase, args)
 		}
 	}
