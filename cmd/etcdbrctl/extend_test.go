@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -144,8 +145,8 @@ func TestANoticeIsAboutWhatWasNamed(t *testing.T) {
 		want   immutability.Notice
 	}{
 		"both are kept": {func(r *extender.Report) {
-			r.Kept = &extender.Kept{Asked: "Full-1", Name: "Full-1c", End: 8, Newer: "Full-2", Protection: immutability.Summary{Objects: 2, Until: until}}
-		}, nil, immutability.Notice{Snapshot: "Full-1c", End: 8, Until: until, Recorded: "Full-1", Newer: "Full-2", NewestEnd: 9}},
+			r.Kept = &extender.Kept{Asked: "Full-1", Name: "Full-1c", End: 8, Whole: true, Newer: "Full-2", Protection: immutability.Summary{Objects: 2, Until: until}}
+		}, nil, immutability.Notice{Snapshot: "Full-1c", End: 8, Whole: true, Until: until, Recorded: "Full-1", Newer: "Full-2", NewestEnd: 9}},
 		"the newer one is damaged": {func(r *extender.Report) {
 			r.Kept = &extender.Kept{Asked: "Full-1", Name: "Full-1", End: 8, Newer: "Full-2: a hole", Protection: immutability.Summary{Objects: 2, Until: until}}
 			r.Damaged = []replay.Damage{{Object: "Full-2", Reason: "a hole"}}
@@ -172,6 +173,18 @@ func TestANoticeIsAboutWhatWasNamed(t *testing.T) {
 		if !found || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", phrase, got, c.want)
 		}
+	}
+}
+
+// A run that could not look at what it was to keep says nothing of it, whatever it found out besides.
+func TestARunThatFailedSaysNothingOfWhatItWasToKeep(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "notice")
+	r := extender.Report{Base: "Full-2", End: 9, Protection: immutability.Summary{Objects: 2}, Kept: &extender.Kept{Asked: "Full-1"}}
+	if err := leaveNotice(file, time.Now(), r, errors.New("reset by peer"), false); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadFile(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it says %s, %v", left, err)
 	}
 }
 

@@ -68,6 +68,8 @@ func (x *run) newer() (what string, alone bool) {
 		return err.Error(), false
 	case x.keeps(p.Base):
 		return "", len(all) == 1 && len(p.Deltas) == 0 && x.comparable(p.Base)
+	case len(all) > 0 && !slices.ContainsFunc(all, func(s timeline.Snapshot) bool { return s.Lineage == p.Base.Lineage }):
+		// of another history, whose revisions say nothing of which is newer
 	case cmp.Or(cmp.Compare(p.Base.Last, x.q.Keep.Last), cmp.Compare(p.Base.Name().Created, x.q.Keep.Created)) < 0:
 		return "", false // an older one
 	}

@@ -120,13 +120,15 @@ func TestAClusterFallsAsleepStepByStep(t *testing.T) {
 		"not by that annotation": {[]func(*Observed){wants(0), func(o *Observed) {
 			o.Etcd.Annotations = map[string]string{druidv1alpha1.AnnotationSkipHibernationBackup: "yes"}
 		}}, "TakingFinalSnapshot", 3, true, 0, "", "backuprestore"},
-		"without a store":           {[]func(*Observed){wants(0), func(o *Observed) { o.Etcd.Spec.Backup.Store = nil }}, "ScalingToZero", 0, false, 0, "", "backuprestore"},
-		"asleep":                    {[]func(*Observed){wants(0), locks, recorded(2), gone}, "Hibernated", 0, false, 0, "made", "backuprestore"},
-		"asleep, the volumes go":    {[]func(*Observed){wants(0), recorded(2), gone, volumesGo}, "DeletingVolumes", 0, false, 3, "", "backuprestore"},
-		"asleep, nothing recorded":  {[]func(*Observed){wants(0), gone, volumesGo}, "HibernatedUnproven", 0, false, 0, "", "backuprestore"},
-		"asleep, a member had more": {[]func(*Observed){wants(0), recorded(2), gone, volumesGo, func(o *Observed) { o.Etcd.Status.LastKnownRevision = ptr(int64(1001)) }}, "Hibernated", 0, false, 0, "", "backuprestore"},
-		"woken":                     {[]func(*Observed){wants(0), locks, recorded(2), gone, asked, wants(3)}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
-		"waking up":                 {[]func(*Observed){locks, asked, recorded(2, awake)}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
+		"without a store":             {[]func(*Observed){wants(0), func(o *Observed) { o.Etcd.Spec.Backup.Store = nil }}, "ScalingToZero", 0, false, 0, "", "backuprestore"},
+		"asleep":                      {[]func(*Observed){wants(0), locks, recorded(2), gone}, "Hibernated", 0, false, 0, "made", "backuprestore"},
+		"asleep, the volumes go":      {[]func(*Observed){wants(0), recorded(2), gone, volumesGo}, "DeletingVolumes", 0, false, 3, "", "backuprestore"},
+		"the same, locked":            {[]func(*Observed){wants(0), locks, recorded(2), gone, volumesGo}, "DeletingVolumes", 0, false, 0, "made", "backuprestore"},
+		"the same, a run has read it": {[]func(*Observed){wants(0), locks, recorded(2, func(h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.ReadAt = ptr(ago(time.Minute)) }), gone, volumesGo}, "DeletingVolumes", 0, false, 3, "made", "backuprestore"},
+		"asleep, nothing recorded":    {[]func(*Observed){wants(0), gone, volumesGo}, "HibernatedUnproven", 0, false, 0, "", "backuprestore"},
+		"asleep, a member had more":   {[]func(*Observed){wants(0), recorded(2), gone, volumesGo, func(o *Observed) { o.Etcd.Status.LastKnownRevision = ptr(int64(1001)) }}, "Hibernated", 0, false, 0, "", "backuprestore"},
+		"woken":                       {[]func(*Observed){wants(0), locks, recorded(2), gone, asked, wants(3)}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
+		"waking up":                   {[]func(*Observed){locks, asked, recorded(2, awake)}, "WakingUp", 3, false, 0, "stays", "client server backuprestore"},
 		"woken up": {[]func(*Observed){locks, asked, recorded(2, awake), func(o *Observed) {
 			*o.Members[2].Status.Snapshots.LastFull = full("Full-00000000-00001000-1764000000.zst", 10*time.Second)
 		}}, "", 3, false, 0, "goes", "client server backuprestore"},
@@ -622,6 +624,19 @@ func TestWhatIsRefusedChangesNothingOfWhatIsKnownOfASleep(t *testing.T) {
 }
 
 // Somebody deleted it, and its pods are there: they get another one before anything else.
+// Volumes that wait for a run of the extension do so for long if there is none.
+func TestWhyNobodyReadsTheFinalSnapshotIsInTheCondition(t *testing.T) {
+	o := running(t, 3)
+	for _, change := range []func(*Observed){wants(0), locks, recorded(2), gone, volumesGo, refusing} {
+		change(o)
+	}
+	o.NoExtension = "another object has its name"
+	c := druidv1alpha1.FindCondition(mustDecide(t, o, testSettings).Conditions, druidv1alpha1.ConditionHibernated)
+	if c == nil || c.Status != druidv1alpha1.ConditionFalse || !strings.Contains(c.Message, "no run of the extension does: another object has its name") {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestMembersWithoutAStatefulSetDoNotCountAsAsleep(t *testing.T) {
 	noSet := func(o *Observed) { delete(o.Live, Key{"StatefulSet", "main"}); o.StatefulSet = nil }
 	o := running(t, 3, locks, wants(0), noSet)

@@ -1,0 +1,50 @@
+package extender_test
+
+import (
+	"crypto/sha256"
+	"strings"
+	"testing"
+	"time"
+
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/enginetest"
+	"druid.internal/druid/internal/engine/extender"
+	"druid.internal/druid/internal/store/storetest"
+)
+
+// A broken member wrote bytes that are no database as the final full, with a manifest that fits them: nothing is due, and whoever wants
+// to know reads it all the same.
+func TestWhatIsKeptIsReadIfThatIsWantedAlwaysAlthoughNothingIsDue(t *testing.T) {
+	for name, p := range map[string]storetest.Profile{"in place": inPlace(), "hold": holding(), "copy": copying()} {
+		for _, verify := range []extender.Verify{extender.VerifyFirst, extender.VerifyAlways} {
+			s := asleep(t, p, full)
+			s.Clock.Advance(time.Minute)
+			r, err := s.try(s.Memory, keeping(full), func(q *extender.Request) { q.Every, q.Verify = day, verify })
+			if err != nil || r.Kept.Problem != "" || r.Kept.Whole != (verify == extender.VerifyAlways) {
+				t.Errorf("%s, read %s: of what is good it tells %+v, %v", name, verify, r.Kept, err)
+			}
+		}
+		s := asleep(t, p)
+		s.object(full, "no database at all")
+		s.Clock.Advance(time.Minute)
+		r, err := s.try(s.Memory, keeping(full), func(q *extender.Request) { q.Every, q.Verify = day, extender.VerifyAlways })
+		if err == nil || r.Kept == nil || r.Kept.Problem == "" || r.Kept.Whole {
+			t.Errorf("%s: of what is no database it tells %+v, %v", name, r.Kept, err)
+		}
+	}
+}
+
+// Whoever may write puts a full of a child history there, of a lower revision: a restore of the newest state would use it.
+func TestAChildHistoryOfALowerRevisionIsTold(t *testing.T) {
+	s := asleep(t, inPlace(), full)
+	s.Clock.Advance(time.Hour)
+	n := enginetest.MustName(enginetest.FullName(5, 600))
+	b := s.body(enginetest.Key(enginetest.MustName(full)))
+	enginetest.Put(s.T, s.Memory, enginetest.Key(n), b)
+	m := snapshot.Manifest{Version: 1, Snapshot: n.String(), Lineage: snapshot.Lineage{ID: "fedcba9876543210fedcba9876543210", Parent: lineage.ID, Fork: 4},
+		Digest: sha256.Sum256(b), Size: int64(len(b)), ContentSize: int64(len(b)), LastRevision: n.Last}
+	enginetest.Put(s.T, s.Memory, manifestOf(n.String()), m.Encode())
+	if r, err := s.try(s.Memory, keeping(full)); r.Base != n.String() || !strings.Contains(r.Kept.Newer, n.String()) {
+		t.Errorf("a restore of the newest state uses %q, and of that it tells %+v, %v", r.Base, r.Kept, err)
+	}
+}
