@@ -99,24 +99,21 @@ func lasts(e *druidv1alpha1.Etcd) time.Duration {
 }
 
 func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
-	text := schedule(t, p.Etcd)
-	if releases(p.Etcd) { // soon, and not when the next backup is due: the cluster may sleep by then
+	text, whole := schedule(t, p.Etcd), unread(p.Etcd)
+	between := health.Longest(text) // after the full was read, too
+	switch {
+	case releases(p.Etcd): // soon, and not when the next backup is due: the cluster may sleep by then
 		text = fmt.Sprintf("%d * * * *", p.Etcd.Status.Hibernation.AwakeSince.Add(releaseAfter).UTC().Minute())
-	}
-	if looks(p.Etcd) {
+	case whole:
 		text = soon
 	}
 	when, err := task.ParseSchedule(text)
 	if err != nil {
 		return nil, err
 	}
-	in := desired.ExtensionInput{TaskInput: p.Input(t, when), Since: t.Created, Release: releases(p.Etcd)}
+	in := desired.ExtensionInput{TaskInput: p.Input(t, when), Since: t.Created, Between: between, Whole: whole, Release: releases(p.Etcd)}
 	in.Keep, in.Digest = recorded(p.Etcd)
 	in.Period = given(p.Etcd)
-	in.Between = health.Longest(text)
-	if looks(p.Etcd) {
-		in.Between, in.Whole = health.Longest(schedule(t, p.Etcd)), true // after the look
-	}
 	return desired.ExtensionCronJob(in), nil
 }
 
@@ -148,8 +145,8 @@ func releases(e *druidv1alpha1.Etcd) bool {
 	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.NewFull != "" && h.Holds()
 }
 
-// looks: volumes are to go as soon as a run has read the final full.
-func looks(e *druidv1alpha1.Etcd) bool {
+// unread: volumes are to go as soon as a run has read the final full.
+func unread(e *druidv1alpha1.Etcd) bool {
 	name, _ := recorded(e)
 	h := e.Status.Hibernation
 	return name != "" && h.AwakeSince == nil && h.FinalSnapshot.ReadAt == nil && !e.AllowsUnprotectedHibernation() && (!e.KeepsVolumes() || h.VolumesGoSince != nil)
