@@ -52,6 +52,7 @@ spec:
   hibernation: {volumes: Delete}
   backup:
     deltaSnapshotPeriod: 2s
+    fullSnapshotSchedule: "0 */6 * * *" # locks of a day would end before the next midnight's run is through
     store: {provider: aws, container: shop, prefix: shop, endpointOverride: %q, secretRef: {name: store}, immutability: {retentionType: bucket}}
 `, store.Endpoint))
 	members := s.condition("shop", "main", "AllMembersReady", "True", "AllMembersReady", "3 of 3")
