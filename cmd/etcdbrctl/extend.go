@@ -184,7 +184,7 @@ func leaveNotice(path string, began time.Time, r extender.Report, failure error,
 	}
 	if kept {
 		n.Snapshot, n.End, n.Damaged = k.Name, int64(k.End), ""
-		n.Until, n.Held, n.Inferred, n.Whole = k.Protection.Until, k.Protection.Held, &k.Protection.Inferred, k.Whole
+		n.Until, n.Held, n.Inferred, n.Whole, n.Unproven = k.Protection.Until, k.Protection.Held, &k.Protection.Inferred, k.Whole, k.Unproven
 	}
 	if err := os.WriteFile(path, []byte(n.String()+"\n"), 0o644); err != nil { //nolint:gosec // it holds no secret, and somebody else reads it
 		return fmt.Errorf("leave a notice: %w", err)

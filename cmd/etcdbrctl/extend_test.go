@@ -147,6 +147,9 @@ func TestANoticeIsAboutWhatWasNamed(t *testing.T) {
 		"both are kept": {func(r *extender.Report) {
 			r.Kept = &extender.Kept{Asked: "Full-1", Name: "Full-1c", End: 8, Whole: true, Newer: "Full-2", Protection: immutability.Summary{Objects: 2, Until: until}}
 		}, nil, immutability.Notice{Snapshot: "Full-1c", End: 8, Whole: true, Until: until, Recorded: "Full-1", Newer: "Full-2", NewestEnd: 9}},
+		"what it holds is not understood": {func(r *extender.Report) {
+			r.Kept = &extender.Kept{Asked: "Full-1", Name: "Full-1", End: 8, Unproven: "of no known kind", Protection: immutability.Summary{Objects: 2, Until: until}}
+		}, nil, immutability.Notice{Snapshot: "Full-1", End: 8, Unproven: "of no known kind", Until: until, Recorded: "Full-1", NewestEnd: 9}},
 		"the newer one is damaged": {func(r *extender.Report) {
 			r.Kept = &extender.Kept{Asked: "Full-1", Name: "Full-1", End: 8, Newer: "Full-2: a hole", Protection: immutability.Summary{Objects: 2, Until: until}}
 			r.Damaged = []replay.Damage{{Object: "Full-2", Reason: "a hole"}}

@@ -22,8 +22,10 @@ type Notice struct {
 	// Recorded is the name by which the program was asked to keep it, whatever is newer: then all of this is about that, or a
 	// copy of it. Empty: it was asked to keep the newest, or is one that knows nothing else.
 	Recorded string `json:"recorded,omitempty"`
-	// Whole: this run has read what Recorded names, or that copy of it, and it can be restored.
-	Whole bool `json:"whole,omitempty"`
+	// Whole: this run has read what Recorded names, or that copy of it: its digests are right, and it is a database that has its
+	// last revision. Unproven is why it is not although it was read.
+	Whole    bool   `json:"whole,omitempty"`
+	Unproven string `json:"unproven,omitempty"`
 	// Newer says what a restore of the newest state would use, or trip over, that is not it; empty: nothing.
 	Newer string `json:"newer,omitempty"`
 	// NewestEnd is the revision to which such a restore goes.
@@ -53,7 +55,7 @@ const MaxNotice = 4096
 // String is the line.
 func (n Notice) String() string {
 	const room = MaxNotice / 2 // for what JSON makes of it
-	n.Damaged, n.Newer = cut(n.Damaged, room), cut(n.Newer, room/4)
+	n.Damaged, n.Newer, n.Unproven = cut(n.Damaged, room), cut(n.Newer, room/4), cut(n.Unproven, room/8)
 	for {
 		text, err := json.Marshal(n)
 		switch left := len(n.Excluded); {

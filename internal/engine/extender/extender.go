@@ -158,7 +158,9 @@ type Kept struct {
 	// Protection is that of the full and its manifest, as it was read back.
 	Protection immutability.Summary `json:"protection"`
 	Problem    string               `json:"problem,omitempty"`
-	Whole      bool                 `json:"whole,omitempty"` // it was read by this run, and can be restored
+	Whole      bool                 `json:"whole,omitempty"` // this run has read it: its digests are right, and it is a database that has its last revision
+	// Unproven is why it is not whole although it was read and its digests are right: its database is of no kind that was seen before.
+	Unproven string `json:"unproven,omitempty"`
 	// Newer is what a restore of the newest state would use, or trip over, that is neither it nor a copy of it; empty: nothing.
 	Newer string `json:"newer,omitempty"`
 }

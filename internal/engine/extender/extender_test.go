@@ -62,20 +62,25 @@ func asleep(t *testing.T, p storetest.Profile, fulls ...string) sleeper {
 	return s
 }
 
-// full writes a full with its manifest, packed and with the digest that etcd appends.
+// full writes a full with its manifest: a database that has the revision of its name, packed and with the digest that etcd appends.
 func (s sleeper) full(name, content string) {
 	s.T.Helper()
-	file := append([]byte(content), make([]byte, 512-len(content)%512)...)
+	s.object(name, packed(s.T, enginetest.Database(s.T, enginetest.MustName(name).Last, content)))
+}
+
+// packed is a file with the digest that etcd appends, as it is stored.
+func packed(t *testing.T, file []byte) string {
+	t.Helper()
 	sum := sha256.Sum256(file)
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
 	if _, err := z.Write(append(file, sum[:]...)); err != nil {
-		s.T.Fatal(err)
+		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
-		s.T.Fatal(err)
+		t.Fatal(err)
 	}
-	s.object(name, packed.String())
+	return b.String()
 }
 
 // object writes what is named like a full, with a manifest that has its digest.

@@ -39,7 +39,8 @@ func (x *run) both(ctx context.Context) error {
 	switch {
 	case !alone:
 	case c.plan.Base.Key.Name.Kind != "" && x.keeps(c.plan.Base):
-		k.Name, k.End, k.Protection, k.Whole = c.plan.Base.Name().String(), c.plan.End, x.report.Protection, x.report.Verified == wholly
+		k.Name, k.End, k.Protection = c.plan.Base.Name().String(), c.plan.End, x.report.Protection
+		k.Whole, k.Unproven = x.report.Verified == wholly, x.unproven(c.plan.Base)
 	case err == nil, errors.As(err, &none): // it was found damaged
 		first = x.keep(ctx)
 	}
@@ -132,7 +133,7 @@ func (x *run) keepOne(ctx context.Context, k *Kept) error {
 			x.ruleOut(s.Ref, fmt.Sprintf("its bytes are others than those of %s", x.q.Keep))
 			continue
 		}
-		k.Name, k.End, k.Whole = s.Name().String(), s.Last, verified == wholly
+		k.Name, k.End, k.Whole, k.Unproven = s.Name().String(), s.Last, verified == wholly, x.unproven(*s)
 		k.Protection, err = x.secure(ctx, c)
 		return err
 	}

@@ -2,6 +2,7 @@ package extender_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +25,47 @@ func TestWhatIsKeptIsReadIfThatIsWantedAlwaysAlthoughNothingIsDue(t *testing.T) 
 				t.Errorf("%s, read %s: of what is good it tells %+v, %v", name, verify, r.Kept, err)
 			}
 		}
-		s := asleep(t, p)
-		s.object(full, "no database at all")
-		s.Clock.Advance(time.Minute)
-		r, err := s.try(s.Memory, keeping(full), func(q *extender.Request) { q.Every, q.Verify = day, extender.VerifyAlways })
-		if err == nil || r.Kept == nil || r.Kept.Problem == "" || r.Kept.Whole {
-			t.Errorf("%s: of what is no database it tells %+v, %v", name, r.Kept, err)
+		file := enginetest.Database(t, enginetest.MustName(full).Last, "a value")
+		of := enginetest.MustName(full).Last
+		for what, content := range map[string]string{
+			"no archive":               "no database at all",
+			"no database":              packed(t, []byte(strings.Repeat("garbage!", 512))),
+			"half of one":              packed(t, file[:len(file)/2]),
+			"one of a former revision": packed(t, enginetest.Database(t, of-1, "a value")),
+		} {
+			s := asleep(t, p)
+			s.object(full, content)
+			s.Clock.Advance(time.Minute)
+			r, err := s.try(s.Memory, keeping(full), func(q *extender.Request) { q.Every, q.Verify = day, extender.VerifyAlways })
+			understood := what != "half of one" // of which the digests are right
+			if r.Kept == nil || r.Kept.Whole || (err != nil) != understood || (r.Kept.Problem != "") != understood || (r.Kept.Unproven != "") == understood {
+				t.Errorf("%s: of what is %s it tells %+v, %v", name, what, r.Kept, err)
+			}
 		}
+	}
+}
+
+// The manifest of a full tells the last revision that is in it, which may be a later one than that of its name.
+func TestAFullThatLacksWhatItsManifestTellsIsDamaged(t *testing.T) {
+	s, of := asleep(t, inPlace()), enginetest.MustName(full)
+	b := []byte(packed(t, enginetest.Database(t, of.Last, "a value")))
+	enginetest.Put(t, s.Memory, enginetest.Key(of), b)
+	m := snapshot.Manifest{Version: 1, Snapshot: full, Lineage: lineage, Digest: sha256.Sum256(b), Size: int64(len(b)), ContentSize: int64(len(b)), LastRevision: of.Last + 1}
+	enginetest.Put(t, s.Memory, manifestOf(full), m.Encode())
+	r, err := s.try(s.Memory, keeping(full), func(q *extender.Request) { q.Verify = extender.VerifyAlways })
+	if err == nil || r.Kept.Whole || !strings.Contains(r.Kept.Problem, "older than expected") {
+		t.Errorf("it tells %+v, %v", r.Kept, err)
+	}
+}
+
+// Whoever waits for it to be read is told also by a run that cannot prolong anything.
+func TestARunThatIsNotToldForHowLongTellsWhatItRead(t *testing.T) {
+	forever := inPlace()
+	forever.Period = 0
+	s := asleep(t, forever, full)
+	r, err := s.try(s.Memory, keeping(full), func(q *extender.Request) { q.Verify = extender.VerifyAlways })
+	if !errors.Is(err, extender.ErrNoPeriod) || r.Kept == nil || !r.Kept.Whole || r.Kept.Protection.Objects == 0 {
+		t.Errorf("it tells %+v, %v", r.Kept, err)
 	}
 }
 

@@ -93,7 +93,7 @@ func (x *run) secure(ctx context.Context, c choice) (immutability.Summary, error
 		return x.tell(c.steps), err
 	}
 	if x.policy.Period <= 0 {
-		return immutability.Summary{}, fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
+		return x.tell(c.steps), fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
 	}
 	x.rare = cmp.Or(x.rare, x.often(c))
 	if x.q.DryRun {
@@ -242,7 +242,7 @@ func (x *run) good(ctx context.Context, p restoreplan.Plan, whole bool, why stri
 	err = x.verify(ctx, p)
 	var bad *replay.ObjectError
 	if err == nil {
-		return wholly, true, nil
+		return x.asRead(p.Base), true, nil
 	}
 	if !errors.As(err, &bad) || x.unusable[bad.Ref] != "" {
 		return "", false, err
@@ -256,6 +256,22 @@ func (x *run) good(ctx context.Context, p restoreplan.Plan, whole bool, why stri
 
 // wholly is what is told of a chain that was read, and can be restored.
 const wholly = "whole"
+
+// asRead is what is told of a chain that was read whole.
+func (x *run) asRead(base timeline.Snapshot) string {
+	if why := x.unproven(base); why != "" {
+		return "every byte, but of the full snapshot " + why
+	}
+	return wholly
+}
+
+// unproven is why a full whose bytes are right may be no database; empty: it is one, or was not read.
+func (x *run) unproven(full timeline.Snapshot) string {
+	if m, read := x.measured[full.Ref]; read && m.unknown != nil {
+		return m.unknown.Error()
+	}
+	return ""
+}
 
 // ruleOut has no plan use an object any more.
 func (x *run) ruleOut(ref timeline.Ref, why string) {

@@ -23,6 +23,7 @@ type measure struct {
 	size    int64
 	content int64
 	last    snapshot.Revision // 0: it cannot be told
+	unknown error             // of a full: why it cannot
 }
 
 // verify reads every snapshot of the plan whole. A *replay.ObjectError condemns one of them; every
@@ -38,7 +39,7 @@ func (x *run) verify(ctx context.Context, p restoreplan.Plan) error {
 		}
 		m, err := x.read(ctx, s)
 		if err != nil {
-			if replay.Condemns(err) || errors.Is(err, dbstream.ErrTrailer) || errors.Is(err, dbstream.ErrBehind) {
+			if replay.Condemns(err) || errors.Is(err, dbstream.ErrTrailer) || errors.Is(err, dbstream.ErrBehind) || errors.Is(err, dbstream.ErrNoDatabase) {
 				return &replay.ObjectError{Ref: s.Ref, Err: err}
 			}
 			return fmt.Errorf("verify %s: %w", s.Ref, err)
@@ -49,8 +50,8 @@ func (x *run) verify(ctx context.Context, p restoreplan.Plan) error {
 }
 
 // read reads a snapshot whole. What has a manifest must have its digest. Besides, it proves itself: a full by the
-// SHA-256 that etcd appends to it, a delta by the one in its header or at its end. For whoever may write makes a
-// manifest for whatever he likes, and in its favour the locks of what is good would end.
+// SHA-256 that etcd appends to it and by its last revision, which a database alone has, a delta by the one in its header or
+// at its end. For whoever may write makes a manifest for whatever he likes, and in its favour the locks of what is good would end.
 func (x *run) read(ctx context.Context, s timeline.Snapshot) (measure, error) {
 	opts := fetch.Options{Size: s.Size, Parallel: x.q.Ranges, OnRead: func(n int) {
 		x.q.Progress("reading the backup", x.bytesRead.Add(int64(n)), 0)
@@ -74,7 +75,11 @@ func (x *run) read(ctx context.Context, s timeline.Snapshot) (measure, error) {
 	m := measure{size: s.Size}
 	src := io.TeeReader(packed, sum)
 	if s.Full() {
-		err = m.readFull(src, s.Name())
+		reaches := s.Name().Last
+		if told != nil {
+			reaches = max(reaches, told.LastRevision)
+		}
+		err = m.readFull(src, s.Name(), reaches)
 	} else {
 		err = m.readDelta(src, s.Name())
 	}
@@ -88,18 +93,21 @@ func (x *run) read(ctx context.Context, s timeline.Snapshot) (measure, error) {
 	return m, err
 }
 
-func (m *measure) readFull(packed io.Reader, name snapshot.Name) error {
+func (m *measure) readFull(packed io.Reader, name snapshot.Name, reaches snapshot.Revision) error {
 	content, err := codec.Decompress(packed, name.Compression)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	db := dbstream.NewReader(content, name.Last)
+	db := dbstream.NewReader(content, reaches)
 	if m.content, err = io.Copy(io.Discard, db); err != nil {
 		return err
 	}
-	if m.last, err = db.LastRevision(); err != nil {
-		m.last = 0 // it is whole; only copies need to know
+	switch m.last, m.unknown = db.LastRevision(); {
+	case errors.Is(m.unknown, dbstream.ErrNoDatabase):
+		return m.unknown
+	case m.unknown != nil: // it is whole, and a database of its kind was not seen before
+		m.last = 0
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ var (
 	ErrTrailer = errors.New("etcd's snapshot stream is incomplete or damaged")
 	// ErrBehind: the file is whole but older than the revision it must contain.
 	ErrBehind = errors.New("etcd's snapshot stream is older than expected")
+	// ErrNoDatabase: the file ends with its SHA-256, and is none that bbolt could open. LastRevision alone tells it.
+	ErrNoDatabase = errors.New("the file does not begin with a known meta page")
 )
 
 // Reader passes an etcd snapshot stream (a database file and its SHA-256) on and turns a clean

@@ -98,7 +98,7 @@ func (w *walker) write(p []byte) {
 			return
 		}
 		if w.pageSize = metaPageSize(w.page); w.pageSize == 0 {
-			w.fail("the file does not begin with a known meta page")
+			w.fail("%w", ErrNoDatabase)
 			return
 		}
 	}
