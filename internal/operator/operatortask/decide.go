@@ -72,7 +72,7 @@ func Decide(o *Observed, s Settings, now time.Time) (Plan, error) {
 		}
 	}
 	if row.Standing != nil {
-		return stand(o, row, s)
+		return stand(o, row, s, now)
 	}
 	if o.SecretFault != "" && o.Job == nil && !slices.ContainsFunc(o.JobPods, active) { // others wait for this one
 		return stop(o, row, begun, codeSecret, o.SecretFault+", and make another task"), nil
@@ -356,7 +356,7 @@ func describe(r druidv1alpha1.TaskResult) string {
 func said(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // stand is how a standing task is.
-func stand(o *Observed, row task.Type, s Settings) (Plan, error) {
+func stand(o *Observed, row task.Type, s Settings, now time.Time) (Plan, error) {
 	p := Plan{State: druidv1alpha1.TaskInProgress, Step: row.Step, StepState: druidv1alpha1.OperationInProgress, Again: s.Again}
 	p.Initiated = o.Task.Status.Initiated.IsZero()
 	if state, why := row.Standing.Over(o.Etcd); state != "" {
@@ -379,23 +379,40 @@ func stand(o *Observed, row task.Type, s Settings) (Plan, error) {
 		p.Reason = fmt.Sprintf("the CronJob %s is suspended, as the newest backup is damaged (status.hibernation of the Etcd)", job.Name)
 	}
 	running, last, how := runs(o.Jobs)
+	stuck := ""
+	if running != nil {
+		stuck = idle(running, o.JobPods, now)
+	}
 	switch {
 	case o.SecretFault != "":
 		p.StepState, p.Error = druidv1alpha1.OperationFailed, row.Standing.ErrorCode
 		p.Reason = fmt.Sprintf("%s; until then no run of the CronJob %s has credentials", o.SecretFault, job.Name)
+	case stuck != "":
+		p.StepState, p.Error = druidv1alpha1.OperationFailed, row.Standing.ErrorCode
+		p.Reason = fmt.Sprintf("the Job %s does not begin: %s; the CronJob %s makes no other one meanwhile", running.Name, stuck, job.Name)
+	case last != nil && how.Type == batchv1.JobFailed: // also while another one runs, of which nobody knows how it ends
+		p.StepState, p.Error = druidv1alpha1.OperationFailed, row.Standing.ErrorCode
+		p.Reason = fmt.Sprintf("the Job %s failed at %s (%s: %s): kubectl logs job/%s says why; ",
+			last.Name, how.LastTransitionTime.UTC().Format(time.RFC3339), how.Reason, strings.TrimSpace(how.Message), last.Name)
+		if running != nil {
+			p.Reason += runsSince(running)
+		} else {
+			p.Reason += fmt.Sprintf("the CronJob %s tries again at its next time", job.Name)
+		}
 	case running != nil:
-		p.Reason += fmt.Sprintf("; the Job %s runs since %s", running.Name, running.CreationTimestamp.UTC().Format(time.RFC3339))
+		p.Reason += "; " + runsSince(running)
 	case last == nil:
 		p.Reason += "; no run has ended yet"
-	case how.Type == batchv1.JobFailed:
-		p.StepState, p.Error = druidv1alpha1.OperationFailed, row.Standing.ErrorCode
-		p.Reason = fmt.Sprintf("the Job %s failed at %s (%s: %s): kubectl logs job/%s says why; the CronJob %s tries again at its next time",
-			last.Name, how.LastTransitionTime.UTC().Format(time.RFC3339), how.Reason, strings.TrimSpace(how.Message), last.Name, job.Name)
 	default:
 		p.StepState = druidv1alpha1.OperationCompleted
 		p.Reason += fmt.Sprintf("; the last run succeeded at %s", how.LastTransitionTime.UTC().Format(time.RFC3339))
 	}
 	return p, nil
+}
+
+// runsSince tells of a Job that runs.
+func runsSince(j *batchv1.Job) string {
+	return fmt.Sprintf("the Job %s runs since %s", j.Name, j.CreationTimestamp.UTC().Format(time.RFC3339))
 }
 
 // runs are the Job that runs, and the one that ended last, with how it did.

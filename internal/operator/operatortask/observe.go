@@ -30,7 +30,7 @@ type Observed struct {
 
 	// Of a task that a Job does:
 	Job     *batchv1.Job // nil: there is none that is the task's
-	JobPods []corev1.Pod
+	JobPods []corev1.Pod // of a standing task: of the Job that runs
 	// Unended is a Job or a pod of another task of the type for the same Etcd that has not ended, for people; looked for
 	// while the task has no Job. The other task is gone, or was given up: admission waits for all others.
 	Unended string
@@ -241,6 +241,19 @@ func (r *Reconciler) observeRuns(ctx context.Context, o *Observed) error {
 	for _, j := range jobs.Items {
 		if metav1.IsControlledBy(&j, o.CronJob) {
 			o.Jobs = append(o.Jobs, j)
+		}
+	}
+	running, _, _ := runs(o.Jobs)
+	if running == nil {
+		return nil
+	}
+	var pods corev1.PodList
+	if err := r.cache.List(ctx, &pods, client.InNamespace(o.Task.Namespace), labels); err != nil {
+		return fmt.Errorf("list the pods of the Job %s: %w", running.Name, err)
+	}
+	for _, p := range pods.Items {
+		if p.Labels[batchv1.JobNameLabel] == running.Name {
+			o.JobPods = append(o.JobPods, p)
 		}
 	}
 	return nil
