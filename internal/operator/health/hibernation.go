@@ -221,9 +221,20 @@ func Unread(o Observation, now time.Time) string {
 		return why
 	}
 	if last := v.lastFailure(); last != nil {
-		return "the last one failed: " + last.Description
+		return last.Description
 	}
-	return ""
+	h := o.Etcd.Status.Hibernation
+	if h == nil || h.FinalSnapshot == nil {
+		return ""
+	}
+	switch n, found := lastNotice(o); {
+	case !found, n.Whole, !about(n, h.FinalSnapshot), n.Damaged != "", n.At.Before(h.FinalSnapshot.VerifiedAt.Time):
+		return ""
+	case n.Unproven != "":
+		return fmt.Sprintf("the run of %s read every byte, and %s: wake the cluster and have it sleep again, or set spec.hibernation.volumes to Keep", at(n.At), n.Unproven)
+	default:
+		return fmt.Sprintf("the run of %s did not tell that it read it; if the next ones do not either, etcdbrctl in the image of spec.backup.image is older than that", at(n.At))
+	}
 }
 
 func finalIsHeld(h *druidv1alpha1.HibernationStatus) bool {

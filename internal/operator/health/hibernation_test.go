@@ -316,6 +316,41 @@ func TestWhatARunHasReadIsKnown(t *testing.T) {
 	}
 }
 
+// Volumes wait for a run that reads the final full.
+func TestItIsKnownWhyNoRunReadsTheFinalFull(t *testing.T) {
+	const name = "Full-9"
+	for phrase, c := range map[string]struct {
+		change func(*Observation)
+		want   string
+	}{
+		"none has ended":                {func(*Observation) {}, ""},
+		"one has read it":               {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name, Whole: true}), ""},
+		"it is damaged":                 {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name, Damaged: "a hole"}), ""},
+		"it is of a former sleep":       {left(immutability.Notice{At: testNow, Snapshot: "Full-8", Recorded: "Full-8"}), ""},
+		"it began before this sleep":    {left(immutability.Notice{At: testNow.Add(-2 * time.Hour), Snapshot: name, Recorded: name}), ""},
+		"its program does not tell":     {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name}), "spec.backup.image is older"},
+		"it did not understand what is": {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name, Unproven: "the bucket key was not understood"}), "read every byte, and the bucket key was not understood"},
+		"the last one failed": {func(o *Observation) {
+			o.Extension.Status.LastOperation = &druidv1alpha1.TaskOperation{State: druidv1alpha1.OperationFailed}
+			o.Extension.Status.LastErrors = []druidv1alpha1.LastError{{Description: "the Job main-7 does not begin"}}
+		}, "the Job main-7 does not begin"},
+		"there is no task": {func(o *Observation) { o.NoExtension = "somebody made another one" }, "somebody made another one"},
+	} {
+		o := sleeping(druidv1alpha1.FinalSnapshot{Name: name, Revision: 9, VerifiedAt: ago(time.Hour)}, c.change)
+		if got := Unread(o, testNow); got == "" != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", phrase, got, c.want)
+		}
+	}
+}
+
+// left: a run left that behind.
+func left(n immutability.Notice) func(*Observation) {
+	return func(o *Observation) {
+		o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
+			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: n.String()}}}}}}}
+	}
+}
+
 // Whatever else a run tells: what it holds is held until a run tells that it is released.
 func TestWhatRunsHoldIsKnownUntilOneHasReleasedIt(t *testing.T) {
 	tells := func(change func(*immutability.Notice), before ...func(*Observation)) *druidv1alpha1.HibernationStatus {

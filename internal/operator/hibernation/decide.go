@@ -26,6 +26,8 @@ type Step struct {
 	Closed bool
 	// Refuse: members are asked to refuse clients for RefuseFor from now on. Admit: they are asked to serve them again.
 	Refuse, Admit bool
+	// Waits is what volumes that are to go wait for; empty: nothing.
+	Waits string
 	// DeleteClaims: the volumes go now.
 	DeleteClaims bool
 	// Extend: the locks of the newest backup are to be prolonged.
@@ -226,6 +228,7 @@ func (f Facts) sleep() Step {
 		return f.deleteClaims(s, final)
 	case becomes == claimsWait:
 		s.Reason, s.Message = druidv1alpha1.ReasonDeletingVolumes, fmt.Sprintf("volume claims that are to go: %d; %s", f.Claims, why)
+		s.Waits = s.Message
 		return s
 	}
 	s.Asleep = true
@@ -285,7 +288,7 @@ func (f Facts) claims(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.F
 		return claimsWait, fmt.Sprintf("nobody but the member that took %s has read it, and no run of the extension does: %s", final.Name, f.Unread)
 	case f.Locks && final.ReadAt == nil: // without locks nobody reads it: whoever may write could remove it in any case
 		return claimsWait, fmt.Sprintf("nobody but the member that took %s has read it, and a run of the extension does within minutes", final.Name)
-	case !f.locked(final) && !f.fresh(final):
+	case !f.fresh(final) && (!f.locked(final) || !f.Locks && final.ReadAt == nil && r.VolumesGoSince == nil):
 		why = fmt.Sprintf("nobody looked whether %s is there since %s", final.Name, at(final.VerifiedAt.Time))
 		if !f.remnant(r) { // else there is no cluster that could be woken from them
 			why += ": wake the cluster and have it sleep again"
@@ -363,7 +366,7 @@ func (f Facts) wake() Step {
 			s.Hold = left + s.Message
 			return s
 		case becomes == claimsWait && f.remnant(r):
-			return s.hold(druidv1alpha1.ReasonDeletingVolumes, left+why)
+			return s.hold(druidv1alpha1.ReasonDeletingVolumes, left+why+"; to let them go at once and begin with what is in the bucket, set spec.hibernation.allowUnprotected")
 		case why != "" && f.remnant(r) && f.Claims > 0:
 			return s.hold(druidv1alpha1.ReasonDeletingVolumes, fmt.Sprintf("somebody to decide: volumes that are left: %d of %d, no cluster any more, and %s; "+
 				"to let them go and begin with what is in the bucket, set spec.hibernation.allowUnprotected; to save what they have, do that before", f.Claims-f.Going, f.Slept, why))

@@ -145,9 +145,15 @@ func releases(e *druidv1alpha1.Etcd) bool {
 	return e.Spec.Replicas > 0 && h != nil && h.AwakeSince != nil && h.NewFull != "" && h.Holds()
 }
 
-// unread: volumes are to go as soon as a run has read the final full.
+// unread: volumes are to go as soon as a run has read the final full. Of one of which something is known that keeps them they are not,
+// and of an Etcd that sleeps already none are left, or they stay.
 func unread(e *druidv1alpha1.Etcd) bool {
 	name, _ := recorded(e)
 	h := e.Status.Hibernation
-	return name != "" && h.AwakeSince == nil && h.FinalSnapshot.ReadAt == nil && !e.AllowsUnprotectedHibernation() && (!e.KeepsVolumes() || h.VolumesGoSince != nil)
+	if name == "" || h.AwakeSince != nil || h.FinalSnapshot.ReadAt != nil || h.FinalSnapshot.Doubt() != "" {
+		return false
+	}
+	slept := druidv1alpha1.FindCondition(e.Status.Conditions, druidv1alpha1.ConditionHibernated)
+	return e.Spec.Backup.Store.Immutability != nil && !e.AllowsUnprotectedHibernation() && (!e.KeepsVolumes() || h.VolumesGoSince != nil) &&
+		(slept == nil || slept.Status != druidv1alpha1.ConditionTrue)
 }

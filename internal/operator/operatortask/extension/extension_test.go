@@ -67,9 +67,16 @@ func TestARunLooksSoonWhileVolumesWaitForIt(t *testing.T) {
 		"they stay as that is allowed": {func(e *druidv1alpha1.Etcd, _ *druidv1alpha1.HibernationStatus) {
 			e.Spec.Hibernation.AllowUnprotected = new(true)
 		}, false},
+		"it is damaged": {func(_ *druidv1alpha1.Etcd, h *druidv1alpha1.HibernationStatus) { h.FinalSnapshot.Damaged = "a hole" }, false},
+		"no locks are asked for": {func(e *druidv1alpha1.Etcd, _ *druidv1alpha1.HibernationStatus) {
+			e.Spec.Backup.Store.Immutability = nil
+		}, false},
+		"the members stop":        {hibernated(druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonScalingToZero), true},
+		"volumes wait":            {hibernated(druidv1alpha1.ConditionFalse, druidv1alpha1.ReasonDeletingVolumes), true},
+		"it sleeps, none is left": {hibernated(druidv1alpha1.ConditionTrue, druidv1alpha1.ReasonHibernated), false},
 	} {
 		e := &druidv1alpha1.Etcd{}
-		e.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Provider: new(druidv1alpha1.StorageProvider("gcp")), Prefix: "p"}
+		e.Spec.Backup.Store = &druidv1alpha1.StoreSpec{Provider: new(druidv1alpha1.StorageProvider("gcp")), Prefix: "p", Immutability: &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionBucket}}
 		e.Spec.Backup.FullSnapshotSchedule = new("0 3 * * *")
 		e.Spec.Hibernation = &druidv1alpha1.HibernationSpec{Volumes: new(druidv1alpha1.HibernationDeletesVolumes)}
 		e.Status.Hibernation = &druidv1alpha1.HibernationStatus{FinalSnapshot: &druidv1alpha1.FinalSnapshot{Name: name}}
@@ -86,6 +93,12 @@ func TestARunLooksSoonWhileVolumesWaitForIt(t *testing.T) {
 		if !strings.Contains(args, "--every=24h") || strings.Contains(args, "--verify=always") != c.soon {
 			t.Errorf("%s: it is run with %q", phrase, args)
 		}
+	}
+}
+
+func hibernated(status druidv1alpha1.ConditionStatus, reason string) func(*druidv1alpha1.Etcd, *druidv1alpha1.HibernationStatus) {
+	return func(e *druidv1alpha1.Etcd, _ *druidv1alpha1.HibernationStatus) {
+		e.Status.Conditions = []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionHibernated, Status: status, Reason: reason}}
 	}
 }
 
