@@ -33,15 +33,26 @@ type restoration struct {
 func (r restoration) run(ctx context.Context, o initialize.RestoreOrder) (err error) {
 	began := time.Now()
 	defer func() { r.Metrics.Restored(metrics.SingleMember, time.Since(began), err == nil) }()
-	if err := r.restore(ctx, o); err != nil {
-		for _, passing := range []error{store.ErrUnreachable, store.ErrThrottled, store.ErrForbidden, store.ErrCredentials} {
-			if errors.Is(err, passing) {
-				return fmt.Errorf("%w: %w", initialize.ErrUnavailable, err)
-			}
-		}
-		return err
+	if err = r.restore(ctx, o); err == nil {
+		return nil
 	}
-	return nil
+	for _, passing := range []error{store.ErrUnreachable, store.ErrThrottled, store.ErrForbidden, store.ErrCredentials} {
+		if errors.Is(err, passing) {
+			return fmt.Errorf("%w: %w", initialize.ErrUnavailable, err)
+		}
+	}
+	var (
+		damaged *replay.ObjectError
+		none    *restoreplan.NoWayError
+		loss    *restoreplan.LossError
+	)
+	switch {
+	case errors.Is(err, restorer.ErrShort):
+		return fmt.Errorf("%w: %w", initialize.ErrChanged, err)
+	case errors.As(err, &damaged), errors.As(err, &none), errors.As(err, &loss):
+		return fmt.Errorf("%w: %w", initialize.ErrBackup, err)
+	}
+	return err
 }
 
 func (r restoration) restore(ctx context.Context, o initialize.RestoreOrder) error {

@@ -375,9 +375,12 @@ func TestASoleMemberKeepsGoodDataUntilARestoreIsComplete(t *testing.T) {
 // What claims more than there is cannot be restored; when it is excluded the member starts with what it has.
 func TestDataStartWhenWhatClaimedMoreIsExcluded(t *testing.T) {
 	for _, c := range []struct {
-		err    error
-		passes bool
-	}{{errors.New("not what its manifest says"), false}, {fmt.Errorf("%w: by another", datadir.ErrBusy), true}} {
+		err             error
+		passes, exclude bool
+	}{
+		{fmt.Errorf("%w: not what its manifest says", ErrBackup), false, true}, {datadir.ErrNoRoom, false, false},
+		{fmt.Errorf("%w: by another", datadir.ErrBusy), true, false}, {fmt.Errorf("%w: it ends before", ErrChanged), true, false},
+	} {
 		r := newRig(t, 1, has(datadir.Valid, 5))
 		excluded := false
 		r.backup = func() (Backup, error) {
@@ -405,7 +408,7 @@ func TestDataStartWhenWhatClaimedMoreIsExcluded(t *testing.T) {
 			t.Errorf("%v: it did %q", c.err, r.did)
 		}
 		m := r.o.Board.Get().LastRestoration
-		if m == nil || m.Status != agentapi.Failed || strings.Contains(m.Message, "the data (revision 5) stay as they are") == c.passes {
+		if m == nil || m.Status != agentapi.Failed || strings.Contains(m.Message, "the data (revision 5) stay as they are") == c.passes || strings.Contains(m.Message, "etcdbrctl exclude") != c.exclude {
 			t.Errorf("%v: it tells of the restore %+v", c.err, m)
 		}
 	}

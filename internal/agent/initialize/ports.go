@@ -43,9 +43,15 @@ type Neighbours interface {
 	UpdatePeerURLs(ctx context.Context, endpoints []string, id uint64, peerURLs []string) error
 }
 
-// ErrUnavailable is wrapped by an error of Restore that passes by itself when the store answers
-// again.
-var ErrUnavailable = errors.New("the store does not answer")
+// What errors of Restore wrap.
+var (
+	// ErrUnavailable: it passes by itself when the store answers again.
+	ErrUnavailable = errors.New("the store does not answer")
+	// ErrChanged: the bucket is another one than the order was made by, and is to be looked at again.
+	ErrChanged = errors.New("the bucket has changed since")
+	// ErrBackup: it is the backup that cannot be restored, and not this machine that cannot do it.
+	ErrBackup = errors.New("the backup is not what it claims")
+)
 
 // RestoreOrder says what to restore the newest backup into. The restored cluster has this one member,
 // its revision is raised so that watchers list again, and it begins a history of its own, a child of

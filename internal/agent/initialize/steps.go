@@ -341,12 +341,16 @@ func (a *attempt) restore(ctx context.Context, d Decision) error {
 	ended := a.o.Now().UTC()
 	if err != nil {
 		err = fmt.Errorf("restore the backup: %w", err)
-		if passes := errors.Is(err, ErrUnavailable) || errors.Is(err, datadir.ErrBusy); replace && !passes {
-			err = fmt.Errorf("%w; the data (revision %d) stay as they are: if the backup claims what never was, exclude that (etcdbrctl exclude), and the member starts with them", err, a.data.Revision)
+		passes := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrChanged) || errors.Is(err, datadir.ErrBusy)
+		if replace && !passes {
+			err = fmt.Errorf("%w; the data (revision %d) stay as they are", err, a.data.Revision)
+			if errors.Is(err, ErrBackup) {
+				err = fmt.Errorf("%w: if the backup claims what never was, exclude that (etcdbrctl exclude), and the member starts with them", err)
+			}
 		}
 		report(func(r *agentapi.Restored) { r.Status, r.End, r.Message = agentapi.Failed, &ended, err.Error() })
 		a.o.Board.Move(agentapi.Initializing, agentapi.Restoration, agentapi.RestorationFailed, err.Error())
-		if errors.Is(err, ErrUnavailable) || errors.Is(err, datadir.ErrBusy) {
+		if passes {
 			return notYet{err}
 		}
 		return err
