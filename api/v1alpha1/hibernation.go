@@ -130,10 +130,11 @@ type FinalSnapshot struct {
 	// Whether it is held until somebody releases it.
 	// +optional
 	Held bool `json:"held,omitempty"`
-	// When an extension told that last. Absent: none did yet, and it is what was told as the snapshot was taken.
+	// When the run of the extension began that told that last. Absent: none did yet, and it is what was told as the snapshot was taken.
 	// +optional
 	LookedAt *metav1.Time `json:"lookedAt,omitempty"`
-	// When an extension has read it whole, and found that it can be restored. Absent: none did yet.
+	// When the run of an extension began that read it whole, and found its digests right and a database that has its last
+	// revision. Absent: none did yet.
 	// +optional
 	ReadAt *metav1.Time `json:"readAt,omitempty"`
 	// What the last extension found wrong with it, so that something else, if anything, is kept in its place. Absent: nothing.
