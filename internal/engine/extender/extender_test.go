@@ -65,7 +65,7 @@ func asleep(t *testing.T, p storetest.Profile, fulls ...string) sleeper {
 // full writes a full with its manifest: a database that has the revision of its name, packed and with the digest that etcd appends.
 func (s sleeper) full(name, content string) {
 	s.T.Helper()
-	s.object(name, packed(s.T, enginetest.Database(s.T, enginetest.MustName(name).Last, content)))
+	s.object(name, packed(s.T, database(s.T, enginetest.MustName(name).Last, content)))
 }
 
 // packed is a file with the digest that etcd appends, as it is stored.

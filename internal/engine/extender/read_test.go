@@ -25,13 +25,13 @@ func TestWhatIsKeptIsReadIfThatIsWantedAlwaysAlthoughNothingIsDue(t *testing.T) 
 				t.Errorf("%s, read %s: of what is good it tells %+v, %v", name, verify, r.Kept, err)
 			}
 		}
-		file := enginetest.Database(t, enginetest.MustName(full).Last, "a value")
+		file := database(t, enginetest.MustName(full).Last, "a value")
 		of := enginetest.MustName(full).Last
 		for what, content := range map[string]string{
 			"no archive":               "no database at all",
 			"no database":              packed(t, []byte(strings.Repeat("garbage!", 512))),
 			"half of one":              packed(t, file[:len(file)/2]),
-			"one of a former revision": packed(t, enginetest.Database(t, of-1, "a value")),
+			"one of a former revision": packed(t, database(t, of-1, "a value")),
 		} {
 			s := asleep(t, p)
 			s.object(full, content)
@@ -48,7 +48,7 @@ func TestWhatIsKeptIsReadIfThatIsWantedAlwaysAlthoughNothingIsDue(t *testing.T) 
 // The manifest of a full tells the last revision that is in it, which may be a later one than that of its name.
 func TestAFullThatLacksWhatItsManifestTellsIsDamaged(t *testing.T) {
 	s, of := asleep(t, inPlace()), enginetest.MustName(full)
-	b := []byte(packed(t, enginetest.Database(t, of.Last, "a value")))
+	b := []byte(packed(t, database(t, of.Last, "a value")))
 	enginetest.Put(t, s.Memory, enginetest.Key(of), b)
 	m := snapshot.Manifest{Version: 1, Snapshot: full, Lineage: lineage, Digest: sha256.Sum256(b), Size: int64(len(b)), ContentSize: int64(len(b)), LastRevision: of.Last + 1}
 	enginetest.Put(t, s.Memory, manifestOf(full), m.Encode())

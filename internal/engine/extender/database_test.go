@@ -1,4 +1,4 @@
-package enginetest
+package extender_test
 
 import (
 	"encoding/binary"
@@ -11,8 +11,8 @@ import (
 	"druid.internal/druid/internal/backup/snapshot"
 )
 
-// Database is the file of an etcd whose last revision is that, with a value that makes it differ from others.
-func Database(t *testing.T, last snapshot.Revision, value string) []byte {
+// database is the file of an etcd whose last revision is that, with a value that makes it differ from others.
+func database(t *testing.T, last snapshot.Revision, value string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: 4096, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, NoSync: true})
