@@ -41,18 +41,25 @@ func (r restoration) run(ctx context.Context, o initialize.RestoreOrder) (err er
 			return fmt.Errorf("%w: %w", initialize.ErrUnavailable, err)
 		}
 	}
-	var (
-		damaged *replay.ObjectError
-		none    *restoreplan.NoWayError
-		loss    *restoreplan.LossError
-	)
 	switch {
 	case errors.Is(err, restorer.ErrShort):
 		return fmt.Errorf("%w: %w", initialize.ErrChanged, err)
-	case errors.As(err, &damaged), errors.As(err, &none), errors.As(err, &loss):
+	case ofBackup(err):
 		return fmt.Errorf("%w: %w", initialize.ErrBackup, err)
 	}
 	return err
+}
+
+// ofBackup: it is what the bucket holds that makes a restore fail, each time and everywhere.
+func ofBackup(err error) bool {
+	return is[*replay.ObjectError](err) || is[*restoreplan.NoWayError](err) || is[*restoreplan.LossError](err) ||
+		is[*datadir.GapError](err) || is[*datadir.OverlapError](err) || is[*datadir.OrderError](err) || is[*datadir.ChainError](err) ||
+		is[*datadir.LateError](err) || is[*datadir.TargetError](err) || errors.Is(err, datadir.ErrNotAsNamed)
+}
+
+func is[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
 }
 
 func (r restoration) restore(ctx context.Context, o initialize.RestoreOrder) error {

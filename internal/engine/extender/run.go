@@ -93,7 +93,7 @@ func (x *run) secure(ctx context.Context, c choice) (immutability.Summary, error
 		return x.tell(c.steps), err
 	}
 	if x.policy.Period <= 0 {
-		return x.tell(c.steps), fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
+		return immutability.Summary{}, fmt.Errorf("%w: %s does not tell a period that it gives to new objects", ErrNoPeriod, x.report.Location)
 	}
 	x.rare = cmp.Or(x.rare, x.often(c))
 	if x.q.DryRun {
@@ -238,6 +238,8 @@ func (x *run) good(ctx context.Context, p restoreplan.Plan, whole bool, why stri
 		return "no: a dry run reads nothing, and the run would", true, nil
 	case !whole:
 		return why, true, nil
+	case x.policy.Period <= 0 && !x.q.Release:
+		return "no: nothing can be prolonged, as for how long is not known", true, nil
 	}
 	err = x.verify(ctx, p)
 	var bad *replay.ObjectError

@@ -134,7 +134,7 @@ type Removal struct {
 
 // Done says that everything was carried out that the specification wants: nothing is on its way.
 func (p Plan) Done() bool {
-	return len(p.Refused) == 0 && p.Size.Done && !p.Sleep.DeleteClaims && p.Sleep.Waits == "" && !p.Sleep.Admit && (p.Pod.Kind == "" || p.Pod.Kind == rollout.Done) && p.Volumes.Done()
+	return len(p.Refused) == 0 && p.Size.Done && !p.Sleep.DeleteClaims && !p.Sleep.Admit && (p.Pod.Kind == "" || p.Pod.Kind == rollout.Done) && p.Volumes.Done()
 }
 
 // Waits says what has to happen before the next step; empty: nothing, or the next look does it.

@@ -175,7 +175,7 @@ func TestAClusterFallsAsleepStepByStep(t *testing.T) {
 			if h := druidv1alpha1.FindCondition(p.Conditions, druidv1alpha1.ConditionHibernated); h != nil {
 				reason = h.Reason
 			}
-			if waits := reason == "DeletingVolumes" && c.claims == 0; waits != strings.Contains(p.Waits(), "a run of the extension does") || waits && p.Done() {
+			if waits := reason == "DeletingVolumes" && c.claims == 0; waits != strings.Contains(p.Waits(), "a run of the extension does") || waits && !p.Done() {
 				t.Errorf("done %t, waits for %q", p.Done(), p.Waits())
 			}
 			if reason != c.reason || p.Size.Replicas != c.replicas || (p.Snapshot != nil) != c.snapshot {

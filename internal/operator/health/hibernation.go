@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,6 +44,9 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	f.LookedAt, f.Damaged, f.Newer = &at, damaged, ""
 	if newest.Whole && about(newest, f) && damaged == "" {
 		f.ReadAt = &at
+	}
+	if newest.Unproven != "" && about(newest, f) && f.Suspect == "" {
+		f.Suspect = fmt.Sprintf("the run of %s read every byte of it, and %s", newest.At.UTC().Format(time.RFC3339), newest.Unproven)
 	}
 	f.Held = f.Held && !newest.Released
 	if h.AwakeSince == nil {
@@ -131,6 +135,9 @@ func newer(n immutability.Notice, final *druidv1alpha1.FinalSnapshot, highest *i
 	}
 	return fmt.Sprintf("%s and its deltas, which go to revision %d, and no member told of more than %d", base, end, max(*highest, final.Revision))
 }
+
+// readPatience is how long after a cluster was told to sleep, or its volumes to go, a run should have read the final full.
+const readPatience = 15 * time.Minute
 
 // taskPatience is how long a task may be there before somebody acts on it.
 const taskPatience = 5 * time.Minute
@@ -227,14 +234,23 @@ func Unread(o Observation, now time.Time) string {
 	if h == nil || h.FinalSnapshot == nil {
 		return ""
 	}
-	switch n, found := lastNotice(o); {
-	case !found, n.Whole, !about(n, h.FinalSnapshot), n.Damaged != "", n.At.Before(h.FinalSnapshot.VerifiedAt.Time):
-		return ""
-	case n.Unproven != "":
-		return fmt.Sprintf("the run of %s read every byte, and %s: wake the cluster and have it sleep again, or set spec.hibernation.volumes to Keep", at(n.At), n.Unproven)
-	default:
-		return fmt.Sprintf("the run of %s did not tell that it read it; if the next ones do not either, etcdbrctl in the image of spec.backup.image is older than that", at(n.At))
+	for _, p := range o.ExtensionPods {
+		if _, why := PodHindered(p); why != "" && now.Sub(p.CreationTimestamp.Time) > taskPatience {
+			return fmt.Sprintf("the pod %s does not begin: %s; when that is mended in the Etcd, kubectl delete job/%s has the next one begin", p.Name, why, p.Labels[batchv1.JobNameLabel])
+		}
 	}
+	awake := druidv1alpha1.FindCondition(o.Etcd.Status.Conditions, druidv1alpha1.ConditionHibernated)
+	if awake == nil || awake.Status != druidv1alpha1.ConditionFalse {
+		return ""
+	}
+	since := awake.LastTransitionTime.Time
+	switch n, found := lastNotice(o); {
+	case found && about(n, h.FinalSnapshot) && !n.Whole && n.Damaged == "" && n.At.After(since.Add(readPatience)): // and was told to read
+		return fmt.Sprintf("the run of %s does not tell that it read it: is etcdbrctl in the image of spec.backup.image older than the operator?", at(n.At))
+	case now.Sub(since) > readPatience:
+		return fmt.Sprintf("none has since %s, and one may be at work: kubectl describe etcdoperatortask %s says how they are", at(since), o.Etcd.HibernationTaskName())
+	}
+	return ""
 }
 
 func finalIsHeld(h *druidv1alpha1.HibernationStatus) bool {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -302,6 +303,7 @@ func TestWhatARunHasReadIsKnown(t *testing.T) {
 	}{
 		"it has read it":                         {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9, Whole: true}, true},
 		"it has listed it":                       {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9}, false},
+		"it has not understood it":               {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9, Unproven: "the bucket key was not understood"}, false},
 		"it has read something else":             {immutability.Notice{At: testNow, Snapshot: "Full-9", End: 9, Whole: true}, false},
 		"it has found it damaged":                {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9, Whole: true, Damaged: "a hole"}, false},
 		"it released what is held for the sleep": {immutability.Notice{At: testNow, Snapshot: "Full-10", End: 10, Released: true}, false},
@@ -310,6 +312,9 @@ func TestWhatARunHasReadIsKnown(t *testing.T) {
 			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
 				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: c.n.String()}}}}}}}
 		})
+		if f := Hibernation(o).FinalSnapshot; !strings.Contains(f.Doubt(), c.n.Unproven) || (f.Doubt() != "") != (c.n.Damaged+c.n.Unproven != "") {
+			t.Errorf("%s: %q is doubted", phrase, f.Doubt())
+		}
 		if f := Hibernation(o).FinalSnapshot; (f.ReadAt != nil) != c.want || c.n.Released && f.LookedAt != nil {
 			t.Errorf("%s: %+v", phrase, f)
 		}
@@ -323,13 +328,17 @@ func TestItIsKnownWhyNoRunReadsTheFinalFull(t *testing.T) {
 		change func(*Observation)
 		want   string
 	}{
-		"none has ended":                {func(*Observation) {}, ""},
-		"one has read it":               {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name, Whole: true}), ""},
-		"it is damaged":                 {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name, Damaged: "a hole"}), ""},
-		"it is of a former sleep":       {left(immutability.Notice{At: testNow, Snapshot: "Full-8", Recorded: "Full-8"}), ""},
-		"it began before this sleep":    {left(immutability.Notice{At: testNow.Add(-2 * time.Hour), Snapshot: name, Recorded: name}), ""},
-		"its program does not tell":     {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name}), "spec.backup.image is older"},
-		"it did not understand what is": {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name, Unproven: "the bucket key was not understood"}), "read every byte, and the bucket key was not understood"},
+		"none has ended":             {falls(time.Minute), ""},
+		"none has for long":          {falls(readPatience + time.Second), "none has since 2025-06-01T02:44:59Z, and one may be at work: kubectl describe etcdoperatortask main-hibernation"},
+		"volumes stay":               {func(*Observation) {}, ""},
+		"one has read it":            {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name, Whole: true}), ""},
+		"it is damaged":              {left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name, Damaged: "a hole"}), ""},
+		"it is of a former sleep":    {left(immutability.Notice{At: testNow, Snapshot: "Full-8", Recorded: "Full-8"}), ""},
+		"it began before this sleep": {left(immutability.Notice{At: testNow.Add(-2 * time.Hour), Snapshot: name, Recorded: name}), ""},
+		"its program does not tell":  {both(left(immutability.Notice{At: testNow, Snapshot: name, Recorded: name}), falls(readPatience+time.Second)), "spec.backup.image older"},
+		"it was not told to read":    {left(immutability.Notice{At: testNow.Add(-readPatience), Snapshot: name, Recorded: name}), ""},
+		"its pod finds no node yet":  {stuck(taskPatience), ""},
+		"its pod finds no node":      {stuck(taskPatience + time.Second), "the pod main-7-x does not begin: its pod cannot be scheduled (no room); when that is mended in the Etcd, kubectl delete job/main-7"},
 		"the last one failed": {func(o *Observation) {
 			o.Extension.Status.LastOperation = &druidv1alpha1.TaskOperation{State: druidv1alpha1.OperationFailed}
 			o.Extension.Status.LastErrors = []druidv1alpha1.LastError{{Description: "the Job main-7 does not begin"}}
@@ -337,8 +346,35 @@ func TestItIsKnownWhyNoRunReadsTheFinalFull(t *testing.T) {
 		"there is no task": {func(o *Observation) { o.NoExtension = "somebody made another one" }, "somebody made another one"},
 	} {
 		o := sleeping(druidv1alpha1.FinalSnapshot{Name: name, Revision: 9, VerifiedAt: ago(time.Hour)}, c.change)
+		if len(o.ExtensionPods) > 0 && len(o.Etcd.Status.Conditions) == 0 {
+			falls(readPatience - time.Second)(&o)
+		}
 		if got := Unread(o, testNow); got == "" != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", phrase, got, c.want)
+		}
+	}
+}
+
+// falls: it is falling asleep, or its volumes are to go, for so long.
+func falls(since time.Duration) func(*Observation) {
+	return func(o *Observation) {
+		o.Etcd.Status.Conditions = []druidv1alpha1.Condition{{Type: druidv1alpha1.ConditionHibernated, Status: druidv1alpha1.ConditionFalse, LastTransitionTime: ago(since)}}
+	}
+}
+
+// stuck: the pod of a run finds no node for so long.
+func stuck(since time.Duration) func(*Observation) {
+	return func(o *Observation) {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "main-7-x", CreationTimestamp: ago(since), Labels: map[string]string{batchv1.JobNameLabel: "main-7"}}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no room"}}
+		o.ExtensionPods = []*corev1.Pod{p}
+	}
+}
+
+func both(changes ...func(*Observation)) func(*Observation) {
+	return func(o *Observation) {
+		for _, c := range changes {
+			c(o)
 		}
 	}
 }

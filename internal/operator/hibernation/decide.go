@@ -282,7 +282,7 @@ func (f Facts) claims(r *druidv1alpha1.HibernationStatus, final *druidv1alpha1.F
 		return claimsStay, ""
 	case f.Unprotected && !f.remnant(r):
 		return claimsStay, "spec.hibernation.allowUnprotected is set"
-	case f.Locks && !f.locked(final):
+	case f.Locks && final.ReadAt != nil && !f.locked(final):
 		return claimsStay, final.Name + " is not known to be locked any more"
 	case f.Locks && final.ReadAt == nil && f.Unread != "":
 		return claimsWait, fmt.Sprintf("nobody but the member that took %s has read it, and no run of the extension does: %s", final.Name, f.Unread)

@@ -329,6 +329,7 @@ func TestVolumesGoOnlyWhenAProvenSnapshotHasEverything(t *testing.T) {
 		"an unproven sleep is allowed":                             {falling(stopped, deletes, recorded(), unprotected), "Hibernated", false},
 		"it is damaged, and they are gone":                         {falling(stopped, deletes, with(damaged), no(0)), "HibernatedUnproven", false},
 		"its lock has ended":                                       {falling(stopped, deletes, with(until(-time.Hour))), "Hibernated", false},
+		"its lock has ended, and nobody has read it":               {falling(stopped, deletes, with(until(-time.Hour)), unread), "DeletingVolumes", false},
 		"its lock ends by some clocks":                             {falling(stopped, deletes, with(until(Clocks))), "Hibernated", false},
 		"its lock is not known":                                    {falling(stopped, deletes, with(noLock)), "Hibernated", false},
 		"locks were asked for, and nobody has read or looked":      {falling(stopped, deletes, unlocked, with(proven(-24*time.Hour)), unread), "Hibernated", false},

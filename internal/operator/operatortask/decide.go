@@ -254,7 +254,7 @@ func run(o *Observed, row task.Type, s Settings, now time.Time) Plan {
 	case job.DeletionTimestamp != nil:
 		p.Reason = fmt.Sprintf("the Job %s is being deleted; it is made anew when it is gone", job.Name)
 	case suspended(job):
-		p.Reason = fmt.Sprintf(`the Job %[1]s is suspended: kubectl patch job/%[1]s -p '{"spec":{"suspend":false}}' has it begin`, job.Name)
+		p.Reason = isSuspended(job)
 	case said != "":
 		p.Error, p.Reason = code, fmt.Sprintf("an attempt of the Job %s failed, and another one follows: %s", job.Name, said)
 	case o.SecretFault != "":
@@ -293,6 +293,11 @@ func idle(job *batchv1.Job, pods []corev1.Pod, now time.Time) string {
 	if start := job.Status.StartTime; start != nil { // later, if it was suspended
 		since = start.Time
 	}
+	for i := range pods { // in the place of others, as after a drain
+		if made := pods[i].CreationTimestamp.Time; made.After(since) {
+			since = made
+		}
+	}
 	if now.Sub(since) < patience || slices.ContainsFunc(pods, ran) {
 		return ""
 	}
@@ -315,6 +320,10 @@ func unended(pods []corev1.Pod) string {
 
 // suspended: somebody has the Job wait.
 func suspended(j *batchv1.Job) bool { return j.Spec.Suspend != nil && *j.Spec.Suspend }
+
+func isSuspended(j *batchv1.Job) string {
+	return fmt.Sprintf(`the Job %[1]s is suspended: kubectl patch job/%[1]s -p '{"spec":{"suspend":false}}' has it begin`, j.Name)
+}
 
 // told is a condition in words.
 func told(c *batchv1.JobCondition) string {
@@ -379,40 +388,33 @@ func stand(o *Observed, row task.Type, s Settings, now time.Time) (Plan, error) 
 		p.Reason = fmt.Sprintf("the CronJob %s is suspended, as the newest backup is damaged (status.hibernation of the Etcd)", job.Name)
 	}
 	running, last, how := runs(o.Jobs)
-	stuck := ""
-	if running != nil {
-		stuck = idle(running, o.JobPods, now)
-	}
 	switch {
 	case o.SecretFault != "":
 		p.StepState, p.Error = druidv1alpha1.OperationFailed, row.Standing.ErrorCode
 		p.Reason = fmt.Sprintf("%s; until then no run of the CronJob %s has credentials", o.SecretFault, job.Name)
-	case stuck != "":
-		p.StepState, p.Error = druidv1alpha1.OperationFailed, row.Standing.ErrorCode
-		p.Reason = fmt.Sprintf("the Job %s does not begin: %s; the CronJob %s makes no other one meanwhile", running.Name, stuck, job.Name)
-	case last != nil && how.Type == batchv1.JobFailed: // also while another one runs, of which nobody knows how it ends
-		p.StepState, p.Error = druidv1alpha1.OperationFailed, row.Standing.ErrorCode
-		p.Reason = fmt.Sprintf("the Job %s failed at %s (%s: %s): kubectl logs job/%s says why; ",
-			last.Name, how.LastTransitionTime.UTC().Format(time.RFC3339), how.Reason, strings.TrimSpace(how.Message), last.Name)
-		if running != nil {
-			p.Reason += runsSince(running)
-		} else {
-			p.Reason += fmt.Sprintf("the CronJob %s tries again at its next time", job.Name)
-		}
 	case running != nil:
-		p.Reason += "; " + runsSince(running)
+		said, _ := health.LastFailure(o.JobPods)
+		switch why := idle(running, o.JobPods, now); {
+		case suspended(running):
+			p.Reason = isSuspended(running)
+		case said != "":
+			p.Reason = fmt.Sprintf("an attempt of the Job %s failed, and another one follows: %s", running.Name, said)
+		case why != "": // it keeps its template, and no other one is made beside it
+			p.Reason = fmt.Sprintf("the Job %s does not begin: %s; when that is mended in the Etcd, kubectl delete job/%s has the next one begin", running.Name, why, running.Name)
+		default:
+			p.Reason += fmt.Sprintf("; the Job %s runs since %s", running.Name, running.CreationTimestamp.UTC().Format(time.RFC3339))
+		}
 	case last == nil:
 		p.Reason += "; no run has ended yet"
+	case how.Type == batchv1.JobFailed:
+		p.StepState, p.Error = druidv1alpha1.OperationFailed, row.Standing.ErrorCode
+		p.Reason = fmt.Sprintf("the Job %s failed at %s (%s: %s): kubectl logs job/%s says why; the CronJob %s tries again at its next time",
+			last.Name, how.LastTransitionTime.UTC().Format(time.RFC3339), how.Reason, strings.TrimSpace(how.Message), last.Name, job.Name)
 	default:
 		p.StepState = druidv1alpha1.OperationCompleted
 		p.Reason += fmt.Sprintf("; the last run succeeded at %s", how.LastTransitionTime.UTC().Format(time.RFC3339))
 	}
 	return p, nil
-}
-
-// runsSince tells of a Job that runs.
-func runsSince(j *batchv1.Job) string {
-	return fmt.Sprintf("the Job %s runs since %s", j.Name, j.CreationTimestamp.UTC().Format(time.RFC3339))
 }
 
 // runs are the Job that runs, and the one that ended last, with how it did.
