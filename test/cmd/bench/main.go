@@ -95,6 +95,8 @@ func measureAll(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return errors.New("interrupted; everything temporary was removed")
 			}
+			rep.took, rep.load = time.Since(began), b.load
+			rep.print(os.Stdout) // of an hour, perhaps
 			return fmt.Errorf("%s: %w", g.name, err)
 		}
 		rep.groups = append(rep.groups, groupResult{group: g, result: *res})

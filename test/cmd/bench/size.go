@@ -74,7 +74,7 @@ func measureSizes(ctx context.Context, b *bench) (*result, error) {
 }
 
 // withoutSDK are packages beside the providers that have one.
-var withoutSDK = []string{"dial", "local", "open"}
+var withoutSDK = []string{"admin", "dial", "local", "open"}
 
 // importedProviders are the packages of providers that the package at open imports, sorted.
 func importedProviders(open string) (names []string, err error) {
