@@ -9,6 +9,7 @@ import (
 	"go/format"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,7 +99,7 @@ func importedProviders(open string) (names []string, err error) {
 }
 
 // without writes an overlay in which the package at open does not import the provider. What it
-// declares in terms of the provider is left out, and functions that need any of that do nothing.
+// declares in terms of the provider is left out, so are cases that need any of that, and other functions that do do nothing.
 func without(open, provider, dir string) (overlay string, err error) {
 	names, err := filepath.Glob(filepath.Join(open, "*.go"))
 	if err != nil {
@@ -129,7 +130,12 @@ func without(open, provider, dir string) (overlay string, err error) {
 	replace := map[string]string{}
 	for name, f := range files {
 		for _, d := range f.Decls {
-			if fn, is := d.(*ast.FuncDecl); is && needs(fn.Body, provider, gone) {
+			fn, is := d.(*ast.FuncDecl)
+			if !is {
+				continue
+			}
+			dropCases(fn.Body, provider, gone)
+			if needs(fn.Body, provider, gone) {
 				fn.Body = &ast.BlockStmt{List: []ast.Stmt{&ast.ExprStmt{X: &ast.CallExpr{Fun: ast.NewIdent("panic"), Args: []ast.Expr{ast.NewIdent(`"left out"`)}}}}}
 			}
 		}
@@ -150,6 +156,25 @@ func without(open, provider, dir string) (overlay string, err error) {
 	}
 	overlay = filepath.Join(dir, provider+".json")
 	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
+// dropCases empties the cases of a function that need what is gone, and drops what it names for them alone.
+func dropCases(body *ast.BlockStmt, provider string, gone map[string]bool) {
+	gone = maps.Clone(gone)
+	body.List = slices.DeleteFunc(body.List, func(s ast.Stmt) bool {
+		a, is := s.(*ast.AssignStmt)
+		if !is || a.Tok != token.DEFINE || len(a.Lhs) != 1 || !needs(a, provider, gone) {
+			return false
+		}
+		gone[a.Lhs[0].(*ast.Ident).Name] = true
+		return true
+	})
+	ast.Inspect(body, func(n ast.Node) bool {
+		if c, is := n.(*ast.CaseClause); is && slices.ContainsFunc(c.Body, func(s ast.Stmt) bool { return needs(s, provider, gone) }) {
+			c.Body = nil
+		}
+		return true
+	})
 }
 
 // leftOut reports whether a declaration is in terms of the provider, and notes its name.
