@@ -141,7 +141,8 @@ type FinalSnapshot struct {
 	// +optional
 	Damaged string `json:"damaged,omitempty"`
 	// Why it may not be what the cluster agreed on, although it can be restored, as when too few members told the hash of their
-	// data, or a run of the extension could not tell the last revision of its database. The volumes stay then. Absent: it is.
+	// data, or a run of the extension found less in it than the members had, or could not tell the last revision of its database.
+	// The volumes stay then. Absent: it is.
 	// +optional
 	Suspect string `json:"suspect,omitempty"`
 	// What the last extension found that is newer, or passes for that, although no member was there to write it. A restore of the

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -42,11 +43,11 @@ func Hibernation(o Observation) *druidv1alpha1.HibernationStatus {
 	f := h.FinalSnapshot
 	damaged, known := tells(newest, f)
 	f.LookedAt, f.Damaged, f.Newer = &at, damaged, ""
-	if newest.Whole && about(newest, f) && damaged == "" {
+	switch less := lacks(newest, f); {
+	case less != "":
+		f.Suspect = cmp.Or(f.Suspect, less)
+	case newest.Whole && about(newest, f) && damaged == "":
 		f.ReadAt = &at
-	}
-	if newest.Unproven != "" && about(newest, f) && f.Suspect == "" {
-		f.Suspect = fmt.Sprintf("the run of %s read every byte of it, and %s", newest.At.UTC().Format(time.RFC3339), newest.Unproven)
 	}
 	f.Held = f.Held && !newest.Released
 	if h.AwakeSince == nil {
@@ -112,6 +113,20 @@ func tells(n immutability.Notice, final *druidv1alpha1.FinalSnapshot) (damaged s
 		return fmt.Sprintf("%s is gone or excluded: %s is kept", final.Name, n.Snapshot), true
 	}
 	return "", true
+}
+
+// lacks is what a run that has read the final full did not find in it, although its bytes are right; empty: nothing. That members had
+// a revision is told by the member that took it, as everything else of it: it may have written another one.
+func lacks(n immutability.Notice, final *druidv1alpha1.FinalSnapshot) string {
+	switch {
+	case !about(n, final):
+		return ""
+	case n.Unproven != "":
+		return fmt.Sprintf("the run of %s read every byte of it, and %s", at(n.At), n.Unproven)
+	case n.Whole && n.End < final.Revision:
+		return fmt.Sprintf("the run of %s found that it ends at revision %d, and the members stopped at revision %d", at(n.At), n.End, final.Revision)
+	}
+	return ""
 }
 
 // about: the run was told to keep the final full, so what it tells is about that.

@@ -304,6 +304,7 @@ func TestWhatARunHasReadIsKnown(t *testing.T) {
 		"it has read it":                         {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9, Whole: true}, true},
 		"it has listed it":                       {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9}, false},
 		"it has not understood it":               {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9, Unproven: "the bucket key was not understood"}, false},
+		"it has read that it ends before":        {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 8, Whole: true}, false},
 		"it has read something else":             {immutability.Notice{At: testNow, Snapshot: "Full-9", End: 9, Whole: true}, false},
 		"it has found it damaged":                {immutability.Notice{At: testNow, Snapshot: "Full-9", Recorded: "Full-9", End: 9, Whole: true, Damaged: "a hole"}, false},
 		"it released what is held for the sleep": {immutability.Notice{At: testNow, Snapshot: "Full-10", End: 10, Released: true}, false},
@@ -312,7 +313,7 @@ func TestWhatARunHasReadIsKnown(t *testing.T) {
 			o.ExtensionPods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: ago(time.Minute)},
 				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: c.n.String()}}}}}}}
 		})
-		if f := Hibernation(o).FinalSnapshot; !strings.Contains(f.Doubt(), c.n.Unproven) || (f.Doubt() != "") != (c.n.Damaged+c.n.Unproven != "") {
+		if f := Hibernation(o).FinalSnapshot; !strings.Contains(f.Doubt(), c.n.Unproven) || (f.Doubt() != "") != (c.n.Damaged+c.n.Unproven != "" || c.n.End == 8) {
 			t.Errorf("%s: %q is doubted", phrase, f.Doubt())
 		}
 		if f := Hibernation(o).FinalSnapshot; (f.ReadAt != nil) != c.want || c.n.Released && f.LookedAt != nil {
