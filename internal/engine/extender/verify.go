@@ -10,6 +10,7 @@ import (
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/fetch"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/etcd/codec"
@@ -24,6 +25,50 @@ type measure struct {
 	content int64
 	last    snapshot.Revision // 0: it cannot be told
 	unknown error             // of a full: why it cannot
+}
+
+// good reads a chain if it is to be read whole, and records what is damaged.
+func (x *run) good(ctx context.Context, p restoreplan.Plan, whole bool, why string) (verified string, is bool, err error) {
+	switch {
+	case x.q.DryRun && whole:
+		return "no: a dry run reads nothing, and the run would", true, nil
+	case !whole:
+		return why, true, nil
+	case x.policy.Period <= 0 && !x.q.Release:
+		return "no: nothing can be prolonged, as for how long is not known", true, nil
+	}
+	err = x.verify(ctx, p)
+	var bad *replay.ObjectError
+	if err == nil {
+		return x.asRead(p.Base), true, nil
+	}
+	if !errors.As(err, &bad) || x.unusable[bad.Ref] != "" {
+		return "", false, err
+	}
+	x.ruleOut(bad.Ref, bad.Err.Error())
+	if x.tags != catalog.TagsOfAll { // any snapshot may be needed now, so it must be known of each whether it is excluded
+		return "", false, x.list(ctx, catalog.TagsOfAll)
+	}
+	return "", false, nil
+}
+
+// wholly is what is told of a chain that was read, and can be restored.
+const wholly = "whole"
+
+// asRead is what is told of a chain that was read whole.
+func (x *run) asRead(base timeline.Snapshot) string {
+	if why := x.unproven(base); why != "" {
+		return "every byte, but of the full snapshot " + why
+	}
+	return wholly
+}
+
+// unproven is why a full whose bytes are right may be no database; empty: it is one, or was not read.
+func (x *run) unproven(full timeline.Snapshot) string {
+	if m, read := x.measured[full.Ref]; read && m.unknown != nil {
+		return m.unknown.Error()
+	}
+	return ""
 }
 
 // verify reads every snapshot of the plan whole. A *replay.ObjectError condemns one of them; every
