@@ -10,7 +10,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 )
 
-// A variable may hold a credential, as that of ECS does, and an error repeats what was asked for.
+// A variable may hold a credential, and an error repeats what was asked for.
 func TestNoTextOfAUserNamesAVariableOfAContainer(t *testing.T) {
 	const text = "a$(HOME)$b"
 	dell := storeSpec("dell", text, text, "backup")

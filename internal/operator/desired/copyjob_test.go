@@ -77,23 +77,13 @@ func TestCredentialsOfBothStoresOfACopyAreKeptApart(t *testing.T) {
 		"aws":       {"SOURCE_AWS_APPLICATION_CREDENTIALS=/var/source-etcd-backup", "AWS_APPLICATION_CREDENTIALS=/var/etcd-backup"},
 		"gcp":       {"SOURCE_GOOGLE_APPLICATION_CREDENTIALS=/var/.source-gcp/serviceaccount.json", "GOOGLE_APPLICATION_CREDENTIALS=/var/.gcp/serviceaccount.json"},
 		"openstack": {"SOURCE_OPENSTACK_APPLICATION_CREDENTIALS=/var/source-etcd-backup", "OPENSTACK_APPLICATION_CREDENTIALS=/var/etcd-backup"},
-		"dell": {"SOURCE_ECS_ENDPOINT=from:endpoint", "SOURCE_ECS_ACCESS_KEY_ID=from:accessKeyID", "SOURCE_ECS_SECRET_ACCESS_KEY=from:secretAccessKey",
-			"SOURCE_ECS_REGION=from:region if any", "SOURCE_ECS_TRUSTED_CA_CERT=from:trustedCaCert if any", "SOURCE_ECS_DISABLE_SSL=from:disableSSL if any", "SOURCE_ECS_INSECURE_SKIP_VERIFY=from:insecureSkipVerify if any",
-			"ECS_ENDPOINT=to:endpoint", "ECS_ACCESS_KEY_ID=to:accessKeyID", "ECS_SECRET_ACCESS_KEY=to:secretAccessKey",
-			"ECS_REGION=to:region if any", "ECS_TRUSTED_CA_CERT=to:trustedCaCert if any", "ECS_DISABLE_SSL=to:disableSSL if any", "ECS_INSECURE_SKIP_VERIFY=to:insecureSkipVerify if any"},
+		"dell":      {"SOURCE_ECS_APPLICATION_CREDENTIALS=/var/source-etcd-backup", "ECS_APPLICATION_CREDENTIALS=/var/etcd-backup"},
 	} {
 		job := copyJob(t, CopyInput{Task: copyTask(storeSpec(provider, "a-bucket", "p", "from"), storeSpec(provider, "other", "p", "to")), Images: copyImages})
 		var got []string
 		for _, e := range job.Spec.Template.Spec.Containers[0].Env {
-			v := e.Value
-			if e.ValueFrom != nil {
-				v = e.ValueFrom.SecretKeyRef.Name + ":" + e.ValueFrom.SecretKeyRef.Key
-				if o := e.ValueFrom.SecretKeyRef.Optional; o != nil && *o {
-					v += " if any"
-				}
-			}
 			if e.Name != "HOME" {
-				got = append(got, e.Name+"="+v)
+				got = append(got, e.Name+"="+e.Value)
 			}
 		}
 		if d := cmp.Diff(want, got); d != "" {

@@ -32,9 +32,8 @@ var storeKeys = map[string][]way{
 	},
 }
 
-// endpointKeys need not be in the Secret if the store names an endpoint. Those of ECS are mounted one by
-// one, so that no pod starts without.
-var endpointKeys = map[string]string{"OCS": "endpoint", "OSS": "storageEndpoint"}
+// endpointKeys need not be in the Secret if the store names an endpoint.
+var endpointKeys = map[string]string{"OCS": "endpoint", "ECS": "endpoint", "OSS": "storageEndpoint"}
 
 // StoreLacks are the keys that the Secret of a store must have and has not, or has empty.
 func StoreLacks(s *druidv1alpha1.StoreSpec, secret *corev1.Secret) []string {
@@ -45,7 +44,7 @@ func StoreLacks(s *druidv1alpha1.StoreSpec, secret *corev1.Secret) []string {
 	ways := storeKeys[provider]
 	for key, content := range secret.Data {
 		// The original's one JSON object in place of a key for each field.
-		if strings.HasSuffix(key, ".json") && len(content) > 0 && provider != "ECS" && provider != "GCS" {
+		if strings.HasSuffix(key, ".json") && len(content) > 0 && provider != "GCS" {
 			return nil
 		}
 	}

@@ -86,19 +86,7 @@ func credentials(s *druidv1alpha1.StoreSpec, at place) (env []corev1.EnvVar, vol
 	case "OCS":
 		set("OPENSHIFT_APPLICATION_CREDENTIALS", dir)
 	case "ECS":
-		for _, f := range []struct {
-			name, key string
-			optional  *bool
-		}{
-			{"ECS_ENDPOINT", "endpoint", nil}, {"ECS_ACCESS_KEY_ID", "accessKeyID", nil}, {"ECS_SECRET_ACCESS_KEY", "secretAccessKey", nil},
-			{"ECS_REGION", "region", new(true)}, {"ECS_TRUSTED_CA_CERT", "trustedCaCert", new(true)},
-			{"ECS_DISABLE_SSL", "disableSSL", new(true)}, {"ECS_INSECURE_SKIP_VERIFY", "insecureSkipVerify", new(true)},
-		} {
-			env = append(env, corev1.EnvVar{Name: at.prefix + f.name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: s.SecretRef.Name}, Key: f.key, Optional: f.optional,
-			}}})
-		}
-		return env, nil, nil
+		set("ECS_APPLICATION_CREDENTIALS", dir)
 	}
 	volume = secretVolume(at.volume, s.SecretRef.Name)
 	mount = &corev1.VolumeMount{Name: at.volume, MountPath: dir, ReadOnly: true}

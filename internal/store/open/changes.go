@@ -38,7 +38,7 @@ func (e Environment) stamp() []fs.FileInfo {
 			paths = append(paths, filepath.Join(dir, name))
 		}
 	}
-	for _, f := range []Files{e.AWS, e.OpenShift, e.OpenStack, e.Azure, e.Alicloud} {
+	for _, f := range []Files{e.AWS, e.OpenShift, e.ECS, e.OpenStack, e.Azure, e.Alicloud} {
 		paths = append(paths, f.JSON)
 		if f.Directory != "" {
 			dirs = append(dirs, f.Directory)

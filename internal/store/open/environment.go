@@ -29,7 +29,12 @@ type Environment struct {
 
 	Alicloud Files
 
-	ECS ECSValues
+	ECS       Files
+	ECSValues Values // of the ECS_ variables
+	ECSPrefix string // of their names, for messages
+
+	Storage Values // of the variables that count for every provider of the S3 protocol
+	AWSSDK  Values // of the SDK's own variables
 
 	Proxies Proxies // without the prefix: they are of the network, not of a store
 }
@@ -41,13 +46,6 @@ type Files struct {
 	JSON      string // a file; goes before the directory
 }
 
-// ECSValues are the values of the ECS_ variables; all strings, as they were set.
-type ECSValues struct {
-	Variable                                            string // what their names begin with, for messages
-	Endpoint, AccessKeyID, SecretAccessKey              string
-	DisableSSL, InsecureSkipVerify, Region, TrustedCert string
-}
-
 // FromEnvironment picks out the variables that begin with prefix (empty, SourcePrefix or
 // SecondaryPrefix). ECS has none with a prefix in the original; they go first if they are set.
 func FromEnvironment(getenv func(string) string, prefix string) Environment {
@@ -55,9 +53,9 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 		name = prefix + name
 		return Files{Variable: name, Directory: getenv(name), JSON: getenv(name + "_JSON")}
 	}
-	ecs := prefix + "ECS_"
-	if getenv(ecs+"ENDPOINT") == "" && getenv(ecs+"ACCESS_KEY_ID") == "" {
-		ecs = "ECS_"
+	ecs := prefix
+	if getenv(ecs+"ECS_ENDPOINT") == "" && getenv(ecs+"ECS_ACCESS_KEY_ID") == "" {
+		ecs = ""
 	}
 	google := Google{Variable: prefix + googleVariable, Path: getenv(prefix + googleVariable)}
 	if prefix != "" && getenv(googleVariable) != "" {
@@ -83,15 +81,11 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 		Region:       getenv(prefix + "OS_REGION_NAME"),
 		SharedRegion: getenv("OS_REGION_NAME"),
 
-		ECS: ECSValues{
-			Variable:           ecs,
-			Endpoint:           getenv(ecs + "ENDPOINT"),
-			AccessKeyID:        getenv(ecs + "ACCESS_KEY_ID"),
-			SecretAccessKey:    getenv(ecs + "SECRET_ACCESS_KEY"),
-			DisableSSL:         getenv(ecs + "DISABLE_SSL"),
-			InsecureSkipVerify: getenv(ecs + "INSECURE_SKIP_VERIFY"),
-			Region:             getenv(ecs + "REGION"),
-			TrustedCert:        getenv(ecs + "TRUSTED_CA_CERT"),
-		},
+		ECS:       files("ECS_APPLICATION_CREDENTIALS"),
+		ECSValues: values(getenv, ecs, ecsVariables),
+		ECSPrefix: ecs,
+
+		Storage: values(getenv, prefix, storageVariables),
+		AWSSDK:  values(getenv, "", awsVariables),
 	}
 }

@@ -19,6 +19,8 @@ type fields struct {
 	source string // for messages: the variable and the path, never a value
 	dir    string // with one file per field: where these are
 	values map[string]string
+	// variables names the environment variable of each field that came from one.
+	variables map[string]string
 }
 
 // files are the paths that fields are read from, for noticing a change.
@@ -193,7 +195,7 @@ func (f fields) boolean(name string) (bool, error) {
 	}
 	b, err := strconv.ParseBool(strings.ToLower(v))
 	if err != nil {
-		return false, fmt.Errorf("%s: the field %s must be true or false", f.source, name)
+		return false, fmt.Errorf("%s must be true or false", f.name(name))
 	}
 	return b, nil
 }

@@ -27,6 +27,7 @@ type server struct {
 
 	mu   sync.Mutex
 	last *http.Request
+	of   map[string]*http.Request // the last of each method
 }
 
 func newServer(t *testing.T) *server {
@@ -35,6 +36,10 @@ func newServer(t *testing.T) *server {
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.last = r
+		if s.of == nil {
+			s.of = map[string]*http.Request{}
+		}
+		s.of[r.Method] = r
 		s.mu.Unlock()
 		switch {
 		case r.URL.Query().Has("versioning"):
@@ -51,6 +56,16 @@ func newServer(t *testing.T) *server {
 	t.Cleanup(s.Close)
 	s.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 	return s
+}
+
+// request is the last one of a method.
+func (s *server) request(method string) *http.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.of[method]; r != nil {
+		return r
+	}
+	return &http.Request{}
 }
 
 // signer is the access key of the last request.
@@ -129,6 +144,48 @@ func TestEachFormOfCredentialsOpensTheStore(t *testing.T) {
 			}
 			if srv.signer() != "AKID" {
 				t.Errorf("the server was asked by %q", srv.signer())
+			}
+		})
+	}
+}
+
+// Each provider of the S3 protocol takes each setting, in every form that its credentials have.
+func TestEverySettingOfS3CountsForEveryProvider(t *testing.T) {
+	srv := newServer(t)
+	settings := map[string]string{
+		"accessKeyID": "AKID", "secretAccessKey": secret, "sessionToken": "TOKEN", "region": "eu-central-1", "endpoint": srv.URL, "trustedCaCert": srv.ca,
+		"sseCustomerKey": "0123456789abcdef0123456789abcdef", "sseCustomerAlgorithm": "AES256",
+		"requestChecksumCalculation": "when_required", "responseChecksumValidation": "when_required", "conditionalPut": "false",
+	}
+	inJSON := map[string]any{}
+	for k, v := range settings {
+		inJSON[k] = v
+	}
+	dir := directory(t, settings)
+	file := filepath.Join(directory(t, map[string]string{"c": asJSON(t, inJSON)}), "c")
+	forms := map[string]map[string]string{
+		"S3": {"AWS_APPLICATION_CREDENTIALS": dir}, "aws": {"AWS_APPLICATION_CREDENTIALS_JSON": file}, "stackit": {"AWS_APPLICATION_CREDENTIALS": dir},
+		"OCS": {"OPENSHIFT_APPLICATION_CREDENTIALS": dir}, "openshift": {"OPENSHIFT_APPLICATION_CREDENTIALS_JSON": file},
+		"ECS": {"ECS_APPLICATION_CREDENTIALS": dir}, "ecs": {"ECS_APPLICATION_CREDENTIALS_JSON": file},
+		"dell": {
+			"ECS_ACCESS_KEY_ID": "AKID", "ECS_SECRET_ACCESS_KEY": secret, "ECS_SESSION_TOKEN": "TOKEN", "ECS_REGION": "eu-central-1", "ECS_ENDPOINT": srv.URL, "ECS_TRUSTED_CA_CERT": srv.ca,
+			"ECS_SSE_CUSTOMER_KEY": settings["sseCustomerKey"], "ECS_SSE_CUSTOMER_ALGORITHM": "AES256",
+			"ECS_REQUEST_CHECKSUM_CALCULATION": "when_required", "ECS_RESPONSE_CHECKSUM_VALIDATION": "when_required", "ECS_CONDITIONAL_PUT": "false",
+		},
+	}
+	for provider, vars := range forms {
+		t.Run(provider, func(t *testing.T) {
+			s, err := open.Open(t.Context(), open.Config{Provider: provider, Container: "c", Environment: environment("", vars)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = s.Put(t.Context(), "key", strings.NewReader("body"), store.PutOptions{}) // the server keeps nothing
+			h := srv.request("PUT").Header
+			want := map[string]bool{"Content-Md5": true, "X-Amz-Server-Side-Encryption-Customer-Key": true, "X-Amz-Security-Token": true, "X-Amz-Checksum-Crc32": false, "If-None-Match": false}
+			for name, sent := range want {
+				if got := h.Get(name) != ""; got != sent {
+					t.Errorf("%s is sent: %t, want %t", name, got, sent)
+				}
 			}
 		})
 	}

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"druid.internal/druid/internal/store/s3"
 )
 
-// The fields of credentials for S3 and OCS, as the original names them.
+// The fields of credentials for S3, ECS and OCS, as the original names them.
 const (
 	fieldAccessKeyID        = "accessKeyID"
 	fieldSecretAccessKey    = "secretAccessKey"
@@ -38,15 +37,19 @@ var keyFields = []string{fieldAccessKeyID, fieldSecretAccessKey, fieldSessionTok
 // no credentials, whatever identity is ambient.
 func (c Config) ofS3() (s3.Options, error) {
 	o := c.s3Options(S3)
-	if c.Environment.AWS.set() {
-		f, err := c.Environment.AWS.read()
-		if err != nil {
+	files := c.Environment.AWS
+	f := fields{source: "environment"}
+	if files.set() {
+		var err error
+		if f, err = files.read(); err != nil {
 			return o, fmt.Errorf("S3: %w", err)
 		}
-		if err := f.apply(&o); err != nil {
-			return o, fmt.Errorf("S3: %w", err)
-		}
-		if err := f.identity(&o, c.Environment.AWS); err != nil {
+	}
+	if err := f.orElse(c.Environment.Storage).orElse(c.Environment.AWSSDK).apply(&o); err != nil {
+		return o, fmt.Errorf("S3: %w", err)
+	}
+	if files.set() {
+		if err := f.identity(&o, files); err != nil {
 			return o, fmt.Errorf("S3: %w", err)
 		}
 	} else if bundle := c.Environment.CABundle; bundle != "" {
@@ -64,51 +67,54 @@ func (c Config) ofOCS() (s3.Options, error) {
 	if !files.set() {
 		return s3.Options{}, fmt.Errorf("OCS: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
 	}
-	f, err := files.read()
-	if err != nil {
-		return s3.Options{}, fmt.Errorf("OCS: %w", err)
-	}
-	o := c.s3Options(OCS)
-	if err := f.apply(&o); err != nil {
-		return s3.Options{}, fmt.Errorf("OCS: %w", err)
-	}
-	needed := []string{fieldAccessKeyID, fieldSecretAccessKey, fieldRegion}
-	if o.Endpoint == "" {
-		needed = append(needed, fieldEndpoint)
-	}
-	if err := f.required(needed...); err != nil {
-		return s3.Options{}, fmt.Errorf("OCS: %w", err)
-	}
-	o.Keys = rotatingKeys(files)
-	return o, nil
+	return c.ofServer(OCS, files, fieldRegion)
 }
 
-// ofECS takes everything from environment variables.
+// ofECS is S3 with an endpoint of its own, and access keys only. Without files, everything comes
+// from environment variables.
 func (c Config) ofECS() (s3.Options, error) {
-	e := c.Environment.ECS
-	f := fields{source: "environment", values: map[string]string{
-		"ENDPOINT": e.Endpoint, "ACCESS_KEY_ID": e.AccessKeyID, "SECRET_ACCESS_KEY": e.SecretAccessKey,
-	}}
+	e := c.Environment
+	if e.ECS.set() {
+		return c.ofServer(ECS, e.ECS)
+	}
+	f := fields{source: "environment"}.orElse(e.ECSValues)
 	var missing []string
-	for _, name := range []string{"ENDPOINT", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY"} {
-		if f.values[name] == "" && (name != "ENDPOINT" || c.EndpointOverride == "") {
-			missing = append(missing, e.Variable+name)
+	for _, v := range ecsVariables[:3] {
+		if f.values[v.field] == "" && (v.field != fieldEndpoint || c.EndpointOverride == "") {
+			missing = append(missing, e.ECSPrefix+v.name)
 		}
 	}
 	if len(missing) > 0 {
 		return s3.Options{}, fmt.Errorf("ECS: the environment lacks %s", strings.Join(missing, ", "))
 	}
-	f.values = map[string]string{
-		fieldEndpoint: e.Endpoint, fieldRegion: e.Region, fieldTrustedCA: e.TrustedCert,
-		fieldDisableSSL: e.DisableSSL, fieldInsecureSkipVerify: e.InsecureSkipVerify,
-	}
 	o := c.s3Options(ECS)
-	if err := f.apply(&o); err != nil {
+	if err := f.orElse(e.Storage).apply(&o); err != nil {
 		return s3.Options{}, fmt.Errorf("ECS: %w", err)
 	}
-	o.Keys = func() (s3.Keys, error) {
-		return s3.Keys{AccessKeyID: e.AccessKeyID, SecretAccessKey: e.SecretAccessKey}, nil
+	keys := s3.Keys{AccessKeyID: f.values[fieldAccessKeyID], SecretAccessKey: f.values[fieldSecretAccessKey], SessionToken: f.values[fieldSessionToken]}
+	o.Keys = func() (s3.Keys, error) { return keys, nil }
+	return o, nil
+}
+
+// ofServer is S3 at a server that is not AWS. Its credentials have an access key, an endpoint
+// unless the configuration names one, and the fields that are needed besides.
+func (c Config) ofServer(p Provider, files Files, needed ...string) (s3.Options, error) {
+	f, err := files.read()
+	if err != nil {
+		return s3.Options{}, fmt.Errorf("%s: %w", p, err)
 	}
+	o := c.s3Options(p)
+	if err := f.orElse(c.Environment.Storage).apply(&o); err != nil {
+		return s3.Options{}, fmt.Errorf("%s: %w", p, err)
+	}
+	needed = append([]string{fieldAccessKeyID, fieldSecretAccessKey}, needed...)
+	if o.Endpoint == "" {
+		needed = append(needed, fieldEndpoint)
+	}
+	if err := f.required(needed...); err != nil {
+		return s3.Options{}, fmt.Errorf("%s: %w", p, err)
+	}
+	o.Keys = rotatingKeys(files)
 	return o, nil
 }
 
@@ -148,10 +154,13 @@ func (f fields) apply(o *s3.Options) error {
 	if o.SkipResponseChecksums, err = f.whenRequired(fieldResponseChecksum); err != nil {
 		return err
 	}
-	if v := f.values[fieldConditionalPut]; v != "" {
-		b, err := strconv.ParseBool(strings.ToLower(v))
+	if f.values[fieldResponseChecksum] == "" { // a server that is sent no checksums has none to return
+		o.SkipResponseChecksums = o.LegacyChecksums
+	}
+	if f.values[fieldConditionalPut] != "" {
+		b, err := f.boolean(fieldConditionalPut)
 		if err != nil {
-			return fmt.Errorf("%s: the field %s must be true or false", f.source, fieldConditionalPut)
+			return err
 		}
 		o.ConditionalPut = &b
 	}
@@ -166,7 +175,7 @@ func (f fields) whenRequired(name string) (bool, error) {
 	case "when_required":
 		return true, nil
 	}
-	return false, fmt.Errorf("%s: the field %s must be when_supported or when_required", f.source, name)
+	return false, fmt.Errorf("%s must be when_supported or when_required", f.name(name))
 }
 
 // identity sets who asks: an access key, or a role.

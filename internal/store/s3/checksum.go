@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"crypto/md5"
 	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
@@ -19,16 +18,13 @@ import (
 // The values are sent as headers, not as trailers: bodies are in memory anyway, and old
 // servers do not understand the chunked encoding trailers need.
 type checksum struct {
-	algorithm types.ChecksumAlgorithm // empty with MD5
+	algorithm types.ChecksumAlgorithm // empty with LegacyChecksums: sendContentMD5 adds Content-MD5
 	crc32     *string
-	md5       *string
 }
 
 func (s *Store) checksum(body []byte) checksum {
 	if s.opts.LegacyChecksums {
-		sum := md5.Sum(body)
-		value := base64.StdEncoding.EncodeToString(sum[:])
-		return checksum{md5: &value}
+		return checksum{}
 	}
 	var sum [4]byte
 	binary.BigEndian.PutUint32(sum[:], crc32.ChecksumIEEE(body))

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"druid.internal/druid/internal/store/dial"
 )
@@ -50,6 +51,7 @@ func connect(ctx context.Context, o Options) (*awss3.Client, *http.Client, error
 	opts.APIOptions = append(opts.APIOptions, signBodies)
 	if o.LegacyChecksums {
 		opts.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		opts.APIOptions = append(opts.APIOptions, sendContentMD5)
 	}
 	if o.SkipResponseChecksums {
 		opts.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
@@ -66,6 +68,17 @@ func signBodies(stack *middleware.Stack) error {
 	sha256 := &v4.ComputePayloadSHA256{}
 	_, err := stack.Finalize.Swap(sha256.ID(), sha256)
 	return err
+}
+
+// sendContentMD5 sends Content-MD5 with every request that has a body, in place of the checksum
+// that the SDK computes. Even with when_required the SDK would compute one for each operation that
+// the API requires a checksum of, such as PutObjectRetention, and older servers refuse it.
+func sendContentMD5(stack *middleware.Stack) error {
+	// An operation without checksums has none of these steps: not finding one is no failure.
+	_, _ = stack.Initialize.Remove("AWSChecksum:SetupInputContext")
+	_, _ = stack.Finalize.Remove("AWSChecksum:ComputeInputPayloadChecksum")
+	_, _ = stack.Finalize.Remove("addInputChecksumTrailer")
+	return smithyhttp.AddContentChecksumMiddleware(stack)
 }
 
 // newRetryer repeats a request whose failure is of the passing kind, with exponential pauses

@@ -66,7 +66,7 @@ func (w *write) part(ctx context.Context, id string, number int32, buf []byte) (
 	s, sum := w.s, w.s.checksum(buf)
 	out, err := s.client.UploadPart(ctx, &awss3.UploadPartInput{
 		Bucket: &s.opts.Bucket, Key: &w.key, UploadId: &id, PartNumber: &number, Body: bytes.NewReader(buf),
-		ChecksumAlgorithm: sum.algorithm, ChecksumCRC32: sum.crc32, ContentMD5: sum.md5,
+		ChecksumAlgorithm: sum.algorithm, ChecksumCRC32: sum.crc32,
 		SSECustomerAlgorithm: s.sse.algorithm, SSECustomerKey: s.sse.key, SSECustomerKeyMD5: s.sse.digest,
 	}, s.unsigned)
 	if err != nil {

@@ -107,7 +107,7 @@ func (w *write) small(ctx context.Context, body []byte) (store.Object, error) {
 	out, err := s.client.PutObject(ctx, &awss3.PutObjectInput{
 		Bucket: &s.opts.Bucket, Key: &w.key, Body: bytes.NewReader(body),
 		IfNoneMatch:       w.condition(),
-		ChecksumAlgorithm: sum.algorithm, ChecksumCRC32: sum.crc32, ContentMD5: sum.md5,
+		ChecksumAlgorithm: sum.algorithm, ChecksumCRC32: sum.crc32,
 		ObjectLockMode: w.lock.mode, ObjectLockRetainUntilDate: w.lock.until, ObjectLockLegalHoldStatus: w.lock.hold,
 		Tagging: w.tags, Metadata: map[string]string{nonceKey: w.nonce},
 		SSECustomerAlgorithm: s.sse.algorithm, SSECustomerKey: s.sse.key, SSECustomerKeyMD5: s.sse.digest,
