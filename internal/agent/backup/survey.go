@@ -36,7 +36,7 @@ const mostTold = 10
 var tampering = []timeline.Code{
 	timeline.Versions, timeline.Marker, timeline.Hidden, timeline.Gone, timeline.ForeignObject, timeline.DigestMismatch,
 	timeline.HeaderMismatch, timeline.MissingSnapshot, timeline.BadManifest, timeline.ManyManifests, timeline.BadOwnerRecord, timeline.Stranger,
-	timeline.RolledBack,
+	timeline.RolledBack, timeline.Flood, timeline.EmptyObject,
 }
 
 // describeBucket is what a catalog says about the lineage of which the newest chain is so protected.

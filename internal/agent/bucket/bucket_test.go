@@ -116,9 +116,9 @@ func TestOfTwoClustersThatWroteNoneIsTakenForTheOneThatIsMeant(t *testing.T) {
 	s := storetest.NewMemory(storetest.S3Like())
 	full := func(minute int, lineage snapshot.Lineage, cluster uint64) {
 		n := enginetest.MustName(enginetest.FullName(100+minute, minute))
-		m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: lineage, Digest: sha256.Sum256(nil),
+		m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: lineage, Size: 1, Digest: sha256.Sum256([]byte("x")),
 			LastRevision: n.Last, ClusterID: cluster, Latest: n.CreatedAt()}
-		enginetest.Put(t, s, enginetest.Key(n), nil)
+		enginetest.Put(t, s, enginetest.Key(n), []byte("x"))
 		enginetest.Put(t, s, snapshot.SnapshotKey(enginetest.Prefix, n).Manifest().String(), m.Encode())
 	}
 	first := snapshot.Lineage{ID: "0123456789abcdef0123456789abcdef"}
@@ -150,9 +150,9 @@ func TestALineageThatWasExcludedIsNotTheNewest(t *testing.T) {
 	}
 	own := &Own{Lineage: &good.Lineage, ClusterID: good.Catalog.Timeline.Lineages[0].Cluster()}
 	n := snapshot.Name{Kind: snapshot.Full, Last: 5, Created: time.Now().Unix(), Compression: snapshot.Zstd}
-	m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: snapshot.Lineage{ID: "fedcba9876543210fedcba9876543210"}, Digest: sha256.Sum256(nil),
+	m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: snapshot.Lineage{ID: "fedcba9876543210fedcba9876543210"}, Size: 1, Digest: sha256.Sum256([]byte("x")),
 		LastRevision: n.Last, ClusterID: 99, Latest: n.CreatedAt()}
-	enginetest.Put(t, s, enginetest.Key(n), nil)
+	enginetest.Put(t, s, enginetest.Key(n), []byte("x"))
 	enginetest.Put(t, s, snapshot.SnapshotKey(enginetest.Prefix, n).Manifest().String(), m.Encode())
 	forged, err := Look(t.Context(), s, enginetest.Prefix, own)
 	if err != nil || forged.Lineage.ID != m.Lineage.ID || forged.Relation != Other {
@@ -191,9 +191,9 @@ func TestAManifestAloneCanBeExcluded(t *testing.T) {
 	} {
 		s, forged := storetest.NewMemory(c.profile), c.forged
 		put := func(n snapshot.Name, lineage snapshot.LineageID, cluster uint64, body bool) {
-			m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: snapshot.Lineage{ID: lineage}, Digest: sha256.Sum256(nil), LastRevision: n.Last, ClusterID: cluster, Latest: n.CreatedAt()}
+			m := snapshot.Manifest{Version: snapshot.ManifestVersion, Snapshot: n.String(), Lineage: snapshot.Lineage{ID: lineage}, Size: 1, Digest: sha256.Sum256([]byte("x")), LastRevision: n.Last, ClusterID: cluster, Latest: n.CreatedAt()}
 			if body {
-				enginetest.Put(t, s, enginetest.Key(n), nil)
+				enginetest.Put(t, s, enginetest.Key(n), []byte("x"))
 			}
 			enginetest.Put(t, s, snapshot.SnapshotKey(enginetest.Prefix, n).Manifest().String(), m.Encode())
 		}

@@ -19,8 +19,10 @@ func Build(l Listing) Timeline {
 		manifests: make(map[snapshot.Key]*snapshot.Manifest),
 		excluded:  make(map[snapshot.Key]bool),
 		lineages:  make(map[snapshot.LineageID]*Lineage),
+		found:     make(map[Code]int),
 	}
-	b.foreign(l.Foreign)
+	b.foreign(l.Foreign, l.Omitted)
+	b.flood(l)
 	if o := l.BadOwner; o != nil {
 		b.find(BadOwnerRecord, Danger, "", o.Ref, "%v; who backs up here is refused until it says --take-over, or that version is deleted", o.Err)
 	}
@@ -33,6 +35,7 @@ func Build(l Listing) Timeline {
 	}
 	b.unattributed()
 	b.stranger()
+	b.more()
 	return b.timeline()
 }
 
@@ -43,14 +46,47 @@ type builder struct {
 	lineages  map[snapshot.LineageID]*Lineage
 	ordered   []*Lineage
 	findings  []Finding
+	found     map[Code]int // findings of each code, with those left out
 }
 
+// MaxFindingsPerCode bounds the findings of one code. Further findings of that code are counted,
+// so that a bucket full of conspicuous objects needs no more memory than the objects themselves.
+const MaxFindingsPerCode = 1000
+
 func (b *builder) find(code Code, severity Severity, lineage snapshot.LineageID, r Ref, text string, args ...any) {
+	if b.found[code]++; b.found[code] > MaxFindingsPerCode {
+		return
+	}
 	f := Finding{Code: code, Severity: severity, Lineage: lineage, Version: r.Version, Text: fmt.Sprintf(text, args...)}
 	if r.Key != (snapshot.Key{}) {
 		f.Key = r.Key.String()
 	}
 	b.findings = append(b.findings, f)
+}
+
+// flood reports the objects that the listing left out.
+func (b *builder) flood(l Listing) {
+	const remedy = "each reading of the bucket has to list them: find out who writes them, and delete them, or move the backups to another prefix if they are locked"
+	if n := l.Omitted.Foreign - l.Omitted.Probes; n > 0 {
+		example := ""
+		if i := slices.IndexFunc(l.Foreign, func(f Foreign) bool { return !f.Probe }); i >= 0 {
+			example = ", for example " + l.Foreign[i].Key
+		}
+		b.find(Flood, Warning, "", Ref{}, "%d more objects below the prefix are no snapshots%s; %s", n, example, remedy)
+	}
+	if n := l.Omitted.Empty; n > 0 {
+		b.find(Flood, Warning, "", Ref{}, "%d more objects with names of snapshots and manifests are empty, for example %s; %s", n, l.Omitted.EmptyExample, remedy)
+	}
+}
+
+// more reports how many findings were left out.
+func (b *builder) more() {
+	for code, n := range b.found {
+		if n > MaxFindingsPerCode {
+			b.findings = append(b.findings, Finding{Code: Flood, Severity: Warning,
+				Text: fmt.Sprintf("%d more findings of the code %q are left out", n-MaxFindingsPerCode, code)})
+		}
+	}
 }
 
 func (b *builder) lineage(id snapshot.LineageID) *Lineage {
@@ -62,8 +98,8 @@ func (b *builder) lineage(id snapshot.LineageID) *Lineage {
 	return l
 }
 
-func (b *builder) foreign(objects []Foreign) {
-	probes := 0
+func (b *builder) foreign(objects []Foreign, omitted Omitted) {
+	probes := omitted.Probes
 	for _, f := range objects {
 		if f.Probe {
 			probes++
@@ -264,6 +300,10 @@ func (b *builder) judge(s *Snapshot, m *snapshot.Manifest, contents, markers int
 	if wrong != "" {
 		s.Problem = wrong
 		b.find(HeaderMismatch, Danger, id, s.Ref, "%s is not used: %s", name, wrong)
+	}
+	if s.Empty && s.Problem == "" {
+		s.Problem = "it is empty"
+		b.find(EmptyObject, Danger, id, s.Ref, "%s is not used: it has no bytes; it was never written whole, or is not a snapshot", name)
 	}
 	if !name.Compression.Known() {
 		s.Problem = fmt.Sprintf("it is packed in a way this program does not know: %q", name.Compression)

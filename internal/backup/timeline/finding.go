@@ -17,6 +17,8 @@ const (
 	Hidden          Code = "hidden"           // a key was deleted by its name in a store without markers: versions are there, none is current
 	Gone            Code = "gone"             // of a key only delete markers are left
 	ForeignObject   Code = "foreign"          // an object whose key is not of this layout
+	Flood           Code = "flood"            // so many objects of one kind that only their number is told
+	EmptyObject     Code = "empty"            // an object with the name of a snapshot has no bytes
 	ProbeLeft       Code = "probe"            // what "store probe" wrote and the store's lock does not let go yet
 	NoMetadata      Code = "no-metadata"      // a snapshot without manifest or header in a prefix where others have one
 	DigestMismatch  Code = "digest-mismatch"  // no version has the digest and size its manifest tells

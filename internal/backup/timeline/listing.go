@@ -30,6 +30,7 @@ type Object struct {
 	Latest   bool      // what a reader without versions would see
 	Hidden   bool      // the key has neither a version nor a marker that is the latest
 	Excluded bool      // tagged x-etcd-snapshot-exclude
+	Empty    bool      // the store listed it with zero bytes: nothing can be read from it
 
 	// Digest of the stored bytes where somebody measured it or the store told; zero: unknown.
 	// Worth measuring for keys that have several versions and a manifest.
@@ -65,11 +66,23 @@ type BadOwner struct {
 	Err error
 }
 
-// Listing is everything a complete listing of one prefix found, in any order. Owner records
+// Listing is what a complete listing of one prefix found, in any order. Owner records
 // are not part of it, but for one that is none. An incomplete listing must never be made into a Listing.
 type Listing struct {
 	Objects   []Object // snapshots and chunks
 	Manifests []StoredManifest
 	Foreign   []Foreign
+	Omitted   Omitted
 	BadOwner  *BadOwner // of the highest number; nil: that is good, or nobody claimed the prefix
+}
+
+// Omitted counts the objects that a listing leaves out because nothing can be read from them.
+// Anyone who can write to a bucket can add any number of them.
+type Omitted struct {
+	Foreign int // foreign objects beyond Listing.Foreign
+	Probes  int // of these, objects left by probes of the store
+	// Empty counts the empty snapshots and manifests that are not in Listing.Objects and
+	// Listing.Manifests. EmptyExample is the key of one.
+	Empty        int
+	EmptyExample string
 }

@@ -38,6 +38,8 @@ type Options struct {
 
 	// Progress, if set, is called from several goroutines, one at a time.
 	Progress func(Progress)
+
+	maxObjects int // tests need fewer objects
 }
 
 // TagPolicy says for which objects to ask for tags. The tag [ExcludeTag] takes a snapshot out
@@ -138,7 +140,7 @@ func (r *reading) catalog(prefix string) *Catalog {
 		case snapshot.SnapshotObject, snapshot.ChunkObject:
 			c.Listing.Objects = append(c.Listing.Objects, timeline.Object{
 				Ref: ref, Size: it.Size, Modified: it.Modified, Marker: it.Marker, Latest: it.Latest, Hidden: hidden[it.key],
-				Excluded: r.excluded(it), Digest: it.digest, Header: it.header,
+				Excluded: r.excluded(it), Empty: it.Size == 0 && !it.Marker, Digest: it.digest, Header: it.header,
 			})
 		case snapshot.ManifestObject:
 			c.Listing.Manifests = append(c.Listing.Manifests, timeline.StoredManifest{
@@ -146,7 +148,7 @@ func (r *reading) catalog(prefix string) *Catalog {
 			})
 		}
 	}
-	c.Listing.Foreign, c.Listing.BadOwner = r.foreign, r.badOwner
+	c.Listing.Foreign, c.Listing.Omitted, c.Listing.BadOwner = r.foreign, r.omitted, r.badOwner
 	c.Timeline = timeline.Build(c.Listing)
 	return c
 }

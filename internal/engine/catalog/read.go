@@ -23,6 +23,8 @@ type reading struct {
 	opts     Options
 	items    []*item // in the order of the listing: keys ascending, versions newest first
 	foreign  []timeline.Foreign
+	empty    []*item // empty snapshots and manifests, at most 2 x maxEmpty
+	omitted  timeline.Omitted
 	owner    *OwnerRecord
 	badOwner *timeline.BadOwner     // the owner record is none
 	present  map[snapshot.Key]bool  // snapshots of which more than a manifest is there
@@ -50,19 +52,6 @@ type item struct {
 
 func (it *item) ref() timeline.Ref { return timeline.Ref{Key: it.key, Version: it.ID} }
 
-func (r *reading) list(ctx context.Context, prefix string) error {
-	return r.store.List(ctx, prefix, func(o store.Object) error {
-		key, err := snapshot.ParseKey(prefix, o.Key)
-		if err != nil {
-			r.foreign = append(r.foreign, timeline.Foreign{Key: o.Key, Version: o.ID, Err: err, Probe: snapshot.IsProbe(prefix, o.Key)})
-		} else {
-			r.items = append(r.items, &item{Object: o, key: key})
-		}
-		r.progress.add(func(p *Progress) { p.Listed++ })
-		return nil
-	})
-}
-
 // explain reads everything that says more about the items. Manifests come first, because a
 // delta with a manifest needs no header and a key without a manifest no digest.
 func (r *reading) explain(ctx context.Context) error {
@@ -78,6 +67,8 @@ func (r *reading) explain(ctx context.Context) error {
 		switch {
 		case it.Marker:
 			hidden[it.key] = true
+		case it.key.Object == snapshot.ManifestObject && it.Size == 0:
+			_ = r.readManifest(ctx, it) // needs no request
 		case it.key.Object == snapshot.ManifestObject:
 			manifests = append(manifests, func(ctx context.Context) error { return r.readManifest(ctx, it) })
 		default:
@@ -97,20 +88,26 @@ func (r *reading) explain(ctx context.Context) error {
 			described[k] = append(described[k], it.manifest.Size)
 		}
 	}
+	alike := map[snapshot.Key][]*item{} // versions of a key with several, of a size that its manifest tells
 	for _, it := range r.items {
 		if it.Marker {
 			continue
 		}
 		snap := it.key.Object == snapshot.SnapshotObject
-		if snap && r.wantsHeader(it.key.Name) && len(described[it.key]) == 0 {
+		if snap && it.Size > 0 && r.wantsHeader(it.key.Name) && len(described[it.key]) == 0 {
 			rest = append(rest, func(ctx context.Context) error { return r.readHeader(ctx, it) })
 		}
 		// A version of another size is none that a manifest describes, however large it may be.
 		if snap && versions[it.key] > 1 && slices.Contains(described[it.key], it.Size) && !r.opts.SkipDigests {
-			rest = append(rest, func(ctx context.Context) error { return r.measure(ctx, it) })
+			alike[it.key] = append(alike[it.key], it)
 		}
 		if r.wantsStat(it, hidden[it.key]) {
 			rest = append(rest, func(ctx context.Context) error { return r.stat(ctx, it) })
+		}
+	}
+	for _, list := range alike {
+		for _, it := range list[max(0, len(list)-maxMeasured):] { // they come newest first
+			rest = append(rest, func(ctx context.Context) error { return r.measure(ctx, it) })
 		}
 	}
 	r.records = r.newestRecords()
@@ -227,6 +224,10 @@ func (it *item) refusal(err error) error {
 }
 
 func (r *reading) readManifest(ctx context.Context, it *item) error {
+	if it.Size == 0 {
+		it.err = fmt.Errorf("%w of %s: it is empty", snapshot.ErrManifest, it.key.Name)
+		return nil
+	}
 	if it.Size > snapshot.MaxManifestSize {
 		it.err = fmt.Errorf("%w of %s: it has %d bytes, at most %d are expected", snapshot.ErrManifest, it.key.Name, it.Size, snapshot.MaxManifestSize)
 		return nil
@@ -272,6 +273,10 @@ func (r *reading) readHeader(ctx context.Context, it *item) error {
 		want = int64(need)
 	}
 }
+
+// maxMeasured bounds the versions of one key that are streamed whole to measure their digests: the
+// oldest ones, since an overwrite comes later. Anyone who can write can add any number.
+const maxMeasured = 8
 
 func (r *reading) measure(ctx context.Context, it *item) error {
 	body, err := r.store.Open(ctx, it.Version, 0, -1)
@@ -319,8 +324,13 @@ func (r *reading) stat(ctx context.Context, it *item) error {
 	return nil
 }
 
+// maxNotes bounds the notes: a forged record of an exclusion makes one.
+const maxNotes = 100
+
 func (r *reading) note(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.notes = append(r.notes, text)
+	if len(r.notes) < maxNotes {
+		r.notes = append(r.notes, text)
+	}
 }

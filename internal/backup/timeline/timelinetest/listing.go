@@ -25,6 +25,8 @@ const Prefix = "p"
 //	manifest full 100 at 1000           a manifest without the object, or a further one
 //	chunk full 100 at 1000              a part of the object
 //	foreign p/v2/whatever               an object that is none of ours
+//	omitted 7 foreign                   that many more objects that are none of ours
+//	omitted 7 empty p/v2/KEY            that many more empty objects, one of them with this key
 //	bad-owner 2                         an owner record with this number that names no owner
 //
 // Words that may follow an object:
@@ -32,7 +34,7 @@ const Prefix = "p"
 //	.SUFFIX final dir=DIR               parts of the name; dir puts it into layout v1
 //	version=ID modified=SECOND          of the stored version; modified is the second created by default
 //	size=BYTES digest=LETTERS           of the stored bytes; 10 bytes and nothing known by default
-//	marker hidden excluded latest       flags
+//	marker hidden excluded latest empty flags
 //	told-size=BYTES told-digest=LETTERS what the manifest says; size and digest (or "d") by default
 //	last=REV lineage=ID parent=ID fork=REV cluster=ID earliest=SECOND latest=SECOND previous=LETTERS is=NAME compacted=REV suspect=WHY made-of=NAME
 //	unreadable                          of a manifest
@@ -66,6 +68,14 @@ func addLine(l *timeline.Listing, words []string) error {
 		_, err := snapshot.ParseKey(Prefix, words[1])
 		l.Foreign = append(l.Foreign, timeline.Foreign{Key: words[1], Err: err, Probe: snapshot.IsProbe(Prefix, words[1])})
 		return nil
+	case "omitted":
+		n, err := strconv.Atoi(words[1])
+		if words[2] == "foreign" {
+			l.Omitted.Foreign = n
+		} else {
+			l.Omitted.Empty, l.Omitted.EmptyExample = n, words[3]
+		}
+		return err
 	case "bad-owner":
 		number, err := strconv.ParseInt(words[1], 10, 64)
 		ref := timeline.Ref{Key: snapshot.OwnerKey(Prefix, number)}
@@ -198,7 +208,8 @@ func parseWords(key snapshot.Key, words []string) (o timeline.Object, m snapshot
 		}
 	}
 	o.Marker, o.Excluded, o.Latest, o.Hidden = flags["marker"], flags["excluded"], flags["latest"], flags["hidden"]
-	if o.Marker {
+	o.Empty = flags["empty"]
+	if o.Marker || o.Empty {
 		o.Size = 0
 	}
 	m.Digest, m.Size = Digest(told["told-digest"]), o.Size
