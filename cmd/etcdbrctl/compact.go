@@ -65,9 +65,8 @@ there is nothing to do.`,
 	out.add(flags)
 	flags.StringVar(&mode, "auto-compaction-mode", "periodic", "how --auto-compaction-retention is meant: periodic or revision")
 	flags.StringVar(&retention, "auto-compaction-retention", "30m", "history that stays readable: a duration or hours, or with mode revision a number of revisions; 0: none")
-	flags.Int64Var(&lineage.acceptLossTo, "accept-loss-to", 0, "allow the result to end before the newest known revision, but not before this one")
-	flags.StringVar(&lineage.lineage, "lineage", "", "compact this lineage instead of the newest; `unnamed` for snapshots without one")
-	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }
+	flags.Var(&lineage.acceptLossTo, "accept-loss-to", "allow the result to end before the newest known revision, but not before this `REVISION`")
+	flags.Var(&lineage.lineage, "lineage", "compact this lineage `ID` instead of the newest; unnamed: snapshots without one")
 	limits.add(flags)
 	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; each takes about 10 MB")
 	acceptWithoutEffect(flags, "no etcd runs during a compaction", "max-txn-ops", "max-request-bytes", "max-call-send-message-size", "embedded-etcd-quota-bytes",

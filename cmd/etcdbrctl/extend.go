@@ -25,7 +25,7 @@ func (a *app) extendCommand() *cobra.Command {
 	var (
 		from    storeFlags
 		out     outputFlag
-		lineage targetFlags
+		lineage lineageFlag
 		q       extender.Request
 		since   string
 		verify  string
@@ -85,7 +85,7 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 				return err
 			}
 			shown := newProgress(a.sys.err, a.log)
-			q.Store, q.Prefix, q.Lineage, q.Ranges = s, from.prefix, lineage.lineageID(), from.parallelUploads
+			q.Store, q.Prefix, q.Lineage, q.Ranges = s, from.prefix, lineage.id, from.parallelUploads
 			q.Progress, q.Log = shown.report, a.log
 			deleter, _ := store.As[store.Deleter](s)
 			q.Collect = func(only func(timeline.Snapshot) bool) *collector.Collector {
@@ -120,8 +120,7 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 	flags.DurationVar(&q.MaxPeriod, "max-retention-period", 0, "never lock for longer than this, because no lock can be shortened; 0: ten years")
 	flags.DurationVar(&q.Every, "every", 0, "the longest time between the starts of two runs, for example 24h; what would not last until the next one is through is prolonged; 0: not told, and taken for a day")
 	flags.StringVar(&verify, "verify", string(extender.VerifyFirst), "when to read what is kept: first, before its first extension and one in ten times later; always, also if nothing is to be extended; never")
-	flags.StringVar(&lineage.lineage, "lineage", "", "keep this lineage `ID` instead of the newest; unnamed: snapshots without one")
-	lineage.lineageGiven = func() bool { return flags.Changed("lineage") }
+	flags.Var(&lineage, "lineage", "keep this lineage `ID` instead of the newest; unnamed: snapshots without one")
 	flags.BoolVar(&q.Release, "release-holds", false, "prolong nothing, and release what earlier runs held, once there is a newer backup")
 	flags.BoolVar(&q.DryRun, "dry-run", false, "print what would be done, read nothing whole and change nothing")
 	return cmd

@@ -42,7 +42,7 @@ type replaying struct {
 
 // openReplay opens the backup that from names and says how to replay it. Nothing is written yet.
 func (a *app) openReplay(ctx context.Context, from storeFlags, target targetFlags, f replayFlags) (*replaying, error) {
-	t, err := target.target()
+	to, err := target.target()
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (a *app) openReplay(ctx context.Context, from storeFlags, target targetFlag
 	}
 	p := newProgress(a.sys.err, a.log)
 	return &replaying{backup: b, shown: p, release: func() {}, from: replay.Options{
-		Store: b.store, Timeline: b.catalog.Timeline, Target: t, Lineage: target.lineageID(),
+		Store: b.store, Timeline: b.catalog.Timeline, Target: to, Lineage: target.lineage.id,
 		AcceptLossTo: snapshot.Revision(target.acceptLossTo), Ranges: from.parallelUploads, ReadAhead: readAhead(int64(f.memory)),
 		Progress: p.report, Log: a.log}}, nil
 }

@@ -15,71 +15,127 @@ import (
 	"druid.internal/druid/internal/etcd/datadir"
 )
 
-// targetFlags say which state to restore.
+// targetFlags name the state to restore. Each flag parses its value when it is given, and refuses an
+// empty or zero one: an unset variable of a script must not become the newest state.
 type targetFlags struct {
-	revision, acceptLossTo, lastKnown int64
-	time, snapshot                    string
-	lineage                           string
-	lineageGiven                      func() bool
+	revision, acceptLossTo, lastKnown revisionFlag
+	time                              timeFlag
+	snapshot                          nameFlag
+	lineage                           lineageFlag
 }
 
 func (f *targetFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Int64Var(&f.revision, "to-revision", 0, "restore the state at this revision")
-	flags.StringVar(&f.time, "to-time", "", "restore the state after the last revision received at or before this time (RFC 3339, for example 2026-11-20T10:00:00Z)")
-	flags.StringVar(&f.snapshot, "snapshot", "", "restore the state at the end of the snapshot of this name")
-	flags.Int64Var(&f.acceptLossTo, "accept-loss-to", 0, "allow the result to end before the newest known revision, but not before this one")
-	flags.StringVar(&f.lineage, "lineage", "", "restore from this lineage `ID` instead of the newest; unnamed: from snapshots without one")
-	f.lineageGiven = func() bool { return flags.Changed("lineage") }
+	flags.Var(&f.revision, "to-revision", "restore the state at this revision")
+	flags.Var(&f.time, "to-time", "restore the state after the last revision received at or before this time (RFC 3339, for example 2026-11-20T10:00:00Z or 2026-11-20T11:00:00+01:00); refused if the backup ends before it")
+	flags.Var(&f.snapshot, "snapshot", "restore the state at the end of the snapshot of this `NAME`")
+	flags.Var(&f.acceptLossTo, "accept-loss-to", "allow the result to end before the target, or before the newest known revision, but not before this `REVISION`")
+	flags.Var(&f.lineage, "lineage", "restore from this lineage `ID` instead of the newest; unnamed: from snapshots without one")
 }
 
+// target is the state that the flags name, or the newest one.
 func (f *targetFlags) target() (restoreplan.Target, error) {
-	given := 0
-	var t restoreplan.Target
+	var named []restoreplan.Target
 	if f.revision != 0 {
-		given++
-		if f.revision < 0 {
-			return t, &usageError{fmt.Errorf("--to-revision must be above 0")}
-		}
-		t = restoreplan.AtRevision(snapshot.Revision(f.revision))
+		named = append(named, restoreplan.AtRevision(snapshot.Revision(f.revision)))
 	}
-	if f.time != "" {
-		given++
-		at, err := time.Parse(time.RFC3339Nano, f.time)
-		if err != nil {
-			return t, &usageError{fmt.Errorf("--to-time %q is not a time like 2026-11-20T10:00:00Z", f.time)}
-		}
-		t = restoreplan.AtTime(at)
+	if f.time.given {
+		named = append(named, restoreplan.AtTime(f.time.Time))
 	}
-	if f.snapshot != "" {
-		given++
-		n, err := snapshot.ParseName(f.snapshot)
-		if err != nil {
-			return t, &usageError{fmt.Errorf("--snapshot: %w; `etcdbrctl list` shows the names", err)}
-		}
-		t = restoreplan.Snapshot(n)
+	if f.snapshot.Kind != "" {
+		named = append(named, restoreplan.Snapshot(f.snapshot.Name))
 	}
-	if given > 1 {
-		return t, &usageError{fmt.Errorf("give only one of --to-revision, --to-time and --snapshot")}
+	switch len(named) {
+	case 0:
+		return restoreplan.Latest(), nil
+	case 1:
+		return named[0], nil
 	}
-	if f.acceptLossTo < 0 {
-		return t, &usageError{fmt.Errorf("--accept-loss-to must be above 0")}
+	return restoreplan.Target{}, &usageError{fmt.Errorf("give only one of --to-revision, --to-time and --snapshot")}
+}
+
+// revisionFlag is a revision; 0: it was not given.
+type revisionFlag snapshot.Revision
+
+func (r *revisionFlag) Type() string   { return "int" }
+func (r *revisionFlag) String() string { return strconv.FormatInt(int64(*r), 10) }
+func (r *revisionFlag) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is not a revision, which is a number above 0", s)
 	}
-	return t, nil
+	*r = revisionFlag(n)
+	return nil
+}
+
+// timeFlag is a moment, which may be the zero time.
+type timeFlag struct {
+	time.Time
+	given bool
+}
+
+func (t *timeFlag) Type() string { return "time" }
+func (t *timeFlag) String() string {
+	if !t.given {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
+}
+
+func (t *timeFlag) Set(s string) error {
+	at, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return fmt.Errorf("%q is not a time like 2026-11-20T10:00:00Z", s)
+	}
+	t.Time, t.given = at, true
+	return nil
+}
+
+// nameFlag is the name of a snapshot; the zero one: it was not given.
+type nameFlag struct{ snapshot.Name }
+
+func (n *nameFlag) Type() string { return "name" }
+func (n *nameFlag) String() string {
+	if n.Kind == "" {
+		return ""
+	}
+	return n.Name.String()
+}
+
+func (n *nameFlag) Set(s string) (err error) {
+	if n.Name, err = snapshot.ParseName(s); err != nil {
+		return fmt.Errorf("%w; `etcdbrctl list` shows the names", err)
+	}
+	return nil
 }
 
 // unnamedLineage is what users type for the lineage without an id.
 const unnamedLineage = "unnamed"
 
-func (f *targetFlags) lineageID() *snapshot.LineageID {
-	if !f.lineageGiven() {
-		return nil
+// lineageFlag is the id of a lineage; nil: it was not given.
+type lineageFlag struct{ id *snapshot.LineageID }
+
+func (l *lineageFlag) Type() string { return "lineage" }
+func (l *lineageFlag) String() string {
+	switch {
+	case l.id == nil:
+		return ""
+	case *l.id == "":
+		return unnamedLineage
 	}
-	id := snapshot.LineageID(f.lineage)
-	if f.lineage == unnamedLineage {
+	return string(*l.id)
+}
+
+func (l *lineageFlag) Set(s string) error {
+	if s == "" {
+		return fmt.Errorf("%q is not a lineage; `etcdbrctl list` shows the ids, and %s is the lineage without one", s, unnamedLineage)
+	}
+	id := snapshot.LineageID(s)
+	if s == unnamedLineage {
 		id = ""
 	}
-	return &id
+	l.id = &id
+	return nil
 }
 
 // clusterFlags describe the new cluster that a restored directory belongs to.

@@ -29,7 +29,9 @@ func withRemedy(err error) error {
 	case errors.As(err, &loss):
 		return fmt.Errorf("%w: --accept-loss-to=%d", err, loss.End)
 	case errors.As(err, &noWay) && noWay.After.Kind != "":
-		return fmt.Errorf("%w: --snapshot=%s restores the first state there is", err, noWay.After)
+		return fmt.Errorf("%w; --snapshot=%s restores the first state there is", err, noWay.After)
+	case errors.As(err, &noWay) && noWay.Accept > 0 && noWay.Remedy == "":
+		return fmt.Errorf("%w; --accept-loss-to=%d restores revision %d, before the target", err, noWay.Accept, noWay.Accept)
 	case errors.Is(err, excluder.ErrLeavesNothing):
 		return fmt.Errorf("%w: --yes-leave-nothing excludes it all the same", err)
 	case errors.Is(err, extender.ErrNoLock):

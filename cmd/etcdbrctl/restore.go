@@ -43,7 +43,7 @@ with --overwrite, and kept aside until then.`,
 		Example: `  etcdbrctl restore --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main \
       --data-dir=/var/etcd/new --to-time=2026-11-20T10:00:00Z`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := target.target(); err != nil { // what was mistyped is said first
+			if _, err := target.target(); err != nil { // a usage error comes before any other
 				return err
 			}
 			switch {
@@ -114,7 +114,7 @@ with --overwrite, and kept aside until then.`,
 	flags.BoolVar(&history, "keep-history", false, "keep every revision the snapshots hold instead of compacting at the restored one")
 	flags.Var(&bump, "bump-revision", "raise the revision afterwards, so that watchers list again instead of going back in time: 0, a number, or auto")
 	flags.BoolVar(&compacted, "mark-compacted", true, "with --bump-revision: mark everything before the bump as compacted")
-	flags.Int64Var(&target.lastKnown, "last-known-revision", 0, "for --bump-revision=auto: a revision known to have existed beyond what the bucket tells")
+	flags.Var(&target.lastKnown, "last-known-revision", "for --bump-revision=auto: a revision known to have existed beyond what the bucket tells")
 	flags.Int64Var(&quota, "embedded-etcd-quota-bytes", 8<<30, "backend quota of the etcd that will run on it: a NOSPACE alarm is cleared when the result is smaller")
 	flags.IntVar(&fetchers, "max-fetchers", 6, "deltas fetched and decoded at the same time; each takes about 10 MB")
 	limits.addWith(flags, "directory for unpacked and spilled data, made if need be; default: beside the data directory")
@@ -159,6 +159,7 @@ type planView struct {
 	Base     string            `json:"base"`
 	Deltas   []string          `json:"deltas"`
 	End      snapshot.Revision `json:"end"`
+	EndTime  time.Time         `json:"endTime,omitzero"` // an upper bound of when end was received
 	Newest   snapshot.Revision `json:"newest"`
 	Bytes    int64             `json:"bytes"`
 	BumpBy   int64             `json:"bumpBy,omitempty"`
@@ -167,7 +168,7 @@ type planView struct {
 }
 
 func newPlanView(p restorer.Plan) planView {
-	v := planView{Lineage: p.Lineage, Base: p.Base.Name().String(), Deltas: []string{}, End: p.End, Newest: p.Newest, Bytes: p.Bytes, BumpBy: p.BumpBy, Notes: p.Notes, Warnings: p.Warnings}
+	v := planView{Lineage: p.Lineage, Base: p.Base.Name().String(), Deltas: []string{}, End: p.End, EndTime: p.EndTime.UTC(), Newest: p.Newest, Bytes: p.Bytes, BumpBy: p.BumpBy, Notes: p.Notes, Warnings: p.Warnings}
 	for _, d := range p.Deltas {
 		v.Deltas = append(v.Deltas, d.Name().String())
 	}
@@ -180,6 +181,7 @@ type restoreView struct {
 	Plan            planView          `json:"plan"`
 	Revision        snapshot.Revision `json:"revision"`
 	CompactRevision snapshot.Revision `json:"compactRevision"`
+	Reached         reachedView       `json:"reached"`
 	Keys            int64             `json:"keys"`
 	Events          int64             `json:"events"`
 	HashKV          snapshot.HashKV   `json:"hashKV"`
@@ -196,9 +198,46 @@ type restoreView struct {
 	Seconds         float64           `json:"seconds"`
 }
 
+// reachedView is the moment in the backup that a restore reached.
+type reachedView struct {
+	Revision snapshot.Revision `json:"revision"`         // without the bump
+	Time     time.Time         `json:"time,omitzero"`    // when it was received; absent: unknown
+	UpTo     bool              `json:"upTo,omitempty"`   // Time is an upper bound: it was received by then
+	Target   string            `json:"target,omitempty"` // what was asked for; absent: the newest state
+}
+
+// reached prefers the time that a delta recorded to the bound that the plan has.
+func reached(r *restorer.Result) reachedView {
+	v := reachedView{Revision: r.Restored.Reached, Time: r.Restored.LastReceived.UTC()}
+	if r.Restored.LastReceived.IsZero() {
+		v.Time, v.UpTo = r.Plan.EndTime.UTC(), true
+	}
+	if !r.Plan.Target.IsLatest() {
+		v.Target = r.Plan.Target.String()
+	}
+	return v
+}
+
+// String is the moment for people.
+func (v reachedView) String() string {
+	s := fmt.Sprintf("revision %d", v.Revision)
+	switch {
+	case v.Time.IsZero():
+		s += ", received at an unknown time"
+	case v.UpTo:
+		s += ", received by " + v.Time.Format(time.RFC3339Nano)
+	default:
+		s += ", received at " + v.Time.Format(time.RFC3339Nano)
+	}
+	if v.Target != "" {
+		s += "; the target is " + v.Target
+	}
+	return s
+}
+
 func newRestoreView(dir string, r *restorer.Result) restoreView {
 	d := r.Restored
-	return restoreView{DataDir: dir, Plan: newPlanView(r.Plan), Revision: d.Revision, CompactRevision: d.CompactRevision, Keys: d.Keys, Events: d.Events,
+	return restoreView{DataDir: dir, Plan: newPlanView(r.Plan), Revision: d.Revision, CompactRevision: d.CompactRevision, Reached: reached(r), Keys: d.Keys, Events: d.Events,
 		HashKV: d.HashKV, BaseHashChecked: d.BaseHashKVChecked, DatabaseBytes: d.DatabaseBytes, SpilledBytes: d.SpilledBytes,
 		LeasesRestored: leaseNames(d.LeasesFound), LeasesMade: leaseNames(d.LeasesMade), AlarmsCleared: d.AlarmsCleared, AlarmsKept: d.AlarmsKept,
 		AuthEnabled: d.AuthEnabled, Lineage: r.Lineage, Damaged: r.Damaged, Seconds: r.Took.Seconds()}
@@ -209,6 +248,7 @@ func restoreTable(w io.Writer, dir string, r *restorer.Result) error {
 	fmt.Fprintf(w, "restored  %s in %s\n", dir, r.Took.Round(time.Millisecond))
 	rows := [][]string{
 		{"revision", fmt.Sprint(d.Revision)},
+		{"reached", reached(r).String()},
 		{"keys", fmt.Sprint(d.Keys)},
 		{"events", fmt.Sprintf("%d replayed, %.0f per second", d.Events, float64(d.Events)/max(r.Took.Seconds(), 0.001))},
 		{"database", bytesString(d.DatabaseBytes)},

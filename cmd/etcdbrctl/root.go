@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ proves what it produced, and puts it in place only when it is complete.`,
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		a.log = newLogger(sys, a.logLevel, a.logJSON)
 		warnIgnored(cmd.Flags(), a.log)
-		return nil
+		return refuseEmpty(cmd.Flags())
 	}
 	for _, c := range a.commands() {
 		if c.Args == nil {
@@ -98,6 +99,22 @@ func acceptWithoutEffect(flags *pflag.FlagSet, why string, names ...string) {
 		f.Annotations = map[string][]string{noEffect: {why}}
 		f.Hidden = true
 	}
+}
+
+// refuseEmpty refuses a flag that was given without a value, as by an unset variable of a script: it
+// must not mean the same as a flag that was left out.
+func refuseEmpty(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, is := f.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		}
+		empty := func(s string) bool { return strings.TrimSpace(s) == "" }
+		if err == nil && len(f.Annotations[noEffect]) == 0 && (len(values) == 0 || slices.ContainsFunc(values, empty)) {
+			err = &usageError{fmt.Errorf("--%s is given with an empty value; give a value, or leave the flag out for its default", f.Name)}
+		}
+	})
+	return err
 }
 
 func warnIgnored(flags *pflag.FlagSet, log *slog.Logger) {

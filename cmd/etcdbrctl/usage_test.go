@@ -3,11 +3,17 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"druid.internal/druid/internal/etcd/datadir"
 )
@@ -32,6 +38,15 @@ func TestBadInputIsOneLineThatSaysWhatAndTheRemedy(t *testing.T) {
 		"a provider of a later build":       {[]string{"list", "--storage-provider=OSS", "--store-container=b"}, exitUsage, []string{"OSS"}},
 		"a container that is not there":     {[]string{"list", "--storage-provider=Local", "--store-container=" + empty + "/nowhere"}, exitUnreachable, []string{"nowhere"}},
 		"two targets":                       {with("restore", "--to-revision=5", "--to-time=2026-01-01T00:00:00Z"), exitUsage, []string{"only one"}},
+		"a time without a zone":             {with("restore", "--to-time=2026-01-01T00:00:00"), exitUsage, []string{"--to-time", "2026-11-20T10:00:00Z"}},
+		"the time of an unset variable":     {with("restore", "--to-time="), exitUsage, []string{"--to-time"}},
+		"the snapshot of an unset variable": {with("restore", "--snapshot="), exitUsage, []string{"--snapshot"}},
+		"revision 0":                        {with("restore", "--to-revision=0"), exitUsage, []string{"--to-revision"}},
+		"the revision of an unset variable": {with("restore", "--to-revision="), exitUsage, []string{"--to-revision"}},
+		"a loss down to revision 0":         {with("compact", "--accept-loss-to=0"), exitUsage, []string{"--accept-loss-to"}},
+		"the lineage of an unset variable":  {with("verify", "--lineage="), exitUsage, []string{"--lineage", "unnamed"}},
+		"an endpoint of an unset variable":  {with("snapshot", "--endpoints=http://127.0.0.1:1,"), exitUsage, []string{"--endpoints"}},
+		"an empty name to exclude":          {with("exclude", ""), exitUsage, []string{"list"}},
 		"a time that is none":               {with("restore", "--to-time=yesterday"), exitUsage, []string{"yesterday", "2026-"}},
 		"a snapshot name that is none":      {with("restore", "--snapshot=latest"), exitUsage, []string{"--snapshot", "latest"}},
 		"a negative revision":               {with("restore", "--to-revision=-1"), exitUsage, []string{"--to-revision"}},
@@ -176,7 +191,7 @@ func dirWith(t *testing.T, name string) string {
 
 func TestAProbeFailsOnlyIfLessIsProvenThanRequired(t *testing.T) {
 	args := []string{"store", "probe", "--storage-provider=Local", "--store-container=" + t.TempDir()}
-	for require, want := range map[string]int{"": exitOK, "versions": exitTooWeak, "governance": exitTooWeak, "compliance": exitTooWeak, "all": exitUsage} {
+	for require, want := range map[string]int{"versions": exitTooWeak, "governance": exitTooWeak, "compliance": exitTooWeak, "all": exitUsage} {
 		code, stdout, stderr := etcdbrctl(t, append(args, "--require="+require)...)
 		if code != want || (want != exitUsage) != strings.Contains(stdout, "advisory") {
 			t.Errorf("--require=%s: exit code %d, want %d: %s%s", require, code, want, stdout, stderr)
@@ -255,6 +270,52 @@ func TestADryRunSaysThatTheDirectoryIsInTheWayAndTouchesNothing(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(left) != 1 {
 		t.Errorf("it made %v, %v", left, err)
+	}
+}
+
+// A flag that was given never means the same as one that was left out.
+func TestEmptyValueOfFlagIsUsageError(t *testing.T) {
+	var visit func(c *cobra.Command, path []string)
+	visit = func(c *cobra.Command, path []string) {
+		for _, sub := range c.Commands() {
+			visit(sub, append(slices.Clone(path), sub.Name()))
+		}
+		if !c.Runnable() {
+			return
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if len(f.Annotations[noEffect]) > 0 {
+				return
+			}
+			t.Run(strings.Join(path, " ")+" --"+f.Name, func(t *testing.T) {
+				code, _, stderr := etcdbrctl(t, append(slices.Clone(path), "--"+f.Name+"=")...)
+				if code != exitUsage || !strings.Contains(stderr, "--"+f.Name) {
+					t.Errorf("exit code %d, want %d and the flag: %s", code, exitUsage, stderr)
+				}
+			})
+		})
+	}
+	visit(newRoot(system{out: io.Discard, err: io.Discard, getenv: os.Getenv}), nil)
+}
+
+func TestRestoreBeyondBackupIsRefusedUntilAccepted(t *testing.T) {
+	container, err := filepath.Abs(filepath.Join("..", "..", "testdata", "upstream-bucket-none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	args := []string{"restore", "--storage-provider=Local", "--store-container=" + container, "--store-prefix=ns--uid/etcd-main", "--data-dir=" + dir,
+		"--to-time=2026-11-20T09:56:57Z"} // an hour after the last snapshot
+	code, stdout, stderr := etcdbrctl(t, args...)
+	if code != exitDamaged || stdout != "" || !strings.Contains(stderr, "2026-11-20T08:56:57Z") || !strings.Contains(stderr, "--accept-loss-to=871") {
+		t.Errorf("exit code %d, want %d, the end of the backup and the flag that accepts it: %s%s", code, exitDamaged, stdout, stderr)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("data directory after the refusal: %v", err)
+	}
+	code, stdout, stderr = etcdbrctl(t, append(args, "--accept-loss-to=871")...)
+	if code != exitOK || !strings.Contains(stdout, "revision 871, received") || !strings.Contains(stdout, "2026-11-20T09:56:57Z") {
+		t.Errorf("exit code %d, want the moment that was reached and the target: %s%s", code, stdout, stderr)
 	}
 }
 

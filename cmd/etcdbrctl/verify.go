@@ -29,7 +29,11 @@ The newest chain (or the one of --to-revision, --to-time, --snapshot) is replaye
 would: digests, trailer, no gap, every key's history, every page, HashKV where etcd told it.
 The result is thrown away; room for two databases is needed meanwhile.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if all && (target.revision != 0 || target.time != "" || target.snapshot != "") {
+			to, err := target.target()
+			if err != nil {
+				return err
+			}
+			if all && !to.IsLatest() {
 				return &usageError{fmt.Errorf("--all contradicts --to-revision, --to-time and --snapshot")}
 			}
 			b, err := a.openReplay(cmd.Context(), from, target, limits)

@@ -16,7 +16,8 @@ type NoWayError struct {
 	Missing *timeline.Missing   // the revisions that no usable object holds, if that is the reason
 	Lowest  snapshot.Revision   // lowest revision of the lineage that can be restored, 0: none
 	Highest snapshot.Revision   // highest one: for a revision or time as target, the highest not beyond it, 0: none
-	After   snapshot.Name       // for a revision before all that can be restored: the first full
+	After   snapshot.Name       // for a revision or time before all that can be restored: the first full
+	Accept  snapshot.Revision   // Options.AcceptLossTo that permits to end at Highest, before the target; 0: none does
 	Remedy  string              // what may help; empty: nothing is known
 }
 

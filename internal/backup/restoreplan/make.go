@@ -25,12 +25,12 @@ func Make(t timeline.Timeline, target Target, opts Options) (Plan, error) {
 		return Plan{}, v.noBase(target)
 	}
 	var p Plan
-	switch {
-	case target.Snapshot.Kind != "":
+	switch target.Kind {
+	case ToSnapshot:
 		p, err = v.toSnapshot(target, opts)
-	case target.Revision != 0:
+	case ToRevision:
 		p, err = v.toRevision(target, target.Revision, opts)
-	case !target.Time.IsZero():
+	case ToTime:
 		p, err = v.toTime(target, opts)
 	default:
 		p, err = v.toLatest(t, target, opts)
@@ -39,7 +39,11 @@ func Make(t timeline.Timeline, target Target, opts Options) (Plan, error) {
 	if errors.As(err, &no) && opts.Lineage == nil && no.Remedy == "" {
 		no.Remedy = elsewhere(t, target, v.ID)
 	}
-	return p, err
+	if err != nil {
+		return Plan{}, err
+	}
+	p.EndTime = p.endTime()
+	return p, nil
 }
 
 // pick chooses the lineage.
@@ -54,7 +58,7 @@ func pick(t timeline.Timeline, target Target, opts Options) (view, error) {
 	if len(t.Lineages) == 0 {
 		return view{}, &NoWayError{Target: target, Why: "there are no snapshots"}
 	}
-	if target.Snapshot.Kind != "" {
+	if target.Kind == ToSnapshot {
 		for _, l := range t.Lineages {
 			if len(l.Find(target.Snapshot)) > 0 {
 				return look(l, opts), nil
@@ -91,7 +95,7 @@ func (v *view) noBase(target Target) error {
 
 // elsewhere names another lineage that can be restored to the target.
 func elsewhere(t timeline.Timeline, target Target, not snapshot.LineageID) string {
-	if target.IsLatest() || target.Snapshot.Kind != "" {
+	if target.IsLatest() || target.Kind == ToSnapshot {
 		return ""
 	}
 	for _, l := range t.Lineages {
@@ -99,8 +103,8 @@ func elsewhere(t timeline.Timeline, target Target, not snapshot.LineageID) strin
 			continue
 		}
 		for _, w := range l.Windows() {
-			if target.Revision != 0 && w.From <= target.Revision && target.Revision <= w.To ||
-				!target.Time.IsZero() && !target.Time.Before(w.FromTime) && !target.Time.After(w.ToTime) {
+			if target.Kind == ToRevision && w.From <= target.Revision && target.Revision <= w.To ||
+				target.Kind == ToTime && !target.Time.Before(w.FromTime) && !target.Time.After(w.ToTime) {
 				return timeline.Title(l.ID) + " reaches it and can be chosen"
 			}
 		}

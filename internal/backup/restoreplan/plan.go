@@ -19,7 +19,9 @@ type Plan struct {
 	// an uncertain base has no deltas, and an upper bound where the target is a time.
 	End        snapshot.Revision
 	EndCertain bool
-	Newest     snapshot.Revision // newest known revision of the lineage
+	// EndTime is an upper bound of when End was received, and at most StopTime. Zero: unknown.
+	EndTime time.Time
+	Newest  snapshot.Revision // newest known revision of the lineage
 	// StopRevision ends the restore inside the last delta, or inside the history of the base if
 	// Base.Last is beyond it; 0: no such limit. A base whose history turns out to begin after it
 	// must not be used; measure it and plan again.
@@ -73,16 +75,35 @@ func (p Plan) String() string {
 }
 
 func (p Plan) end() string {
-	newest := fmt.Sprintf(", the newest known is %d", p.Newest)
+	end := fmt.Sprintf("revision %d", p.End)
 	switch {
-	case p.EndCertain && p.End == p.Newest:
-		return fmt.Sprintf("revision %d, the newest known", p.End)
 	case p.EndCertain:
-		return fmt.Sprintf("revision %d", p.End) + newest
 	case !p.StopTime.IsZero() && len(p.Deltas) > 0:
-		return fmt.Sprintf("revision %d at most", p.End) + newest
+		end += " at most"
+	default:
+		end += " or later"
 	}
-	return fmt.Sprintf("revision %d or later", p.End) + newest
+	if !p.EndTime.IsZero() {
+		end += ", received by " + instant(p.EndTime)
+	}
+	if p.EndCertain && p.End == p.Newest {
+		return end + ", the newest known"
+	}
+	return end + fmt.Sprintf(", the newest known is %d", p.Newest)
+}
+
+// endTime is the EndTime of a plan whose other fields are set. The time of the last object is also
+// the best bound there is for a revision inside it.
+func (p Plan) endTime() time.Time {
+	last := p.Base
+	if n := len(p.Deltas); n > 0 {
+		last = p.Deltas[n-1].Snapshot
+	}
+	by := last.CoveredUntil()
+	if !p.StopTime.IsZero() && (by.IsZero() || by.After(p.StopTime)) {
+		return p.StopTime
+	}
+	return by
 }
 
 func atLeast(r snapshot.Revision, certain bool) string {

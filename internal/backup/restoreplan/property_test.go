@@ -106,11 +106,11 @@ func check(t *testing.T, l timeline.Listing, tl timeline.Timeline, target restor
 			bad("%s cannot be applied", d.Ref)
 		case d.From != pos+1 || d.Name().Start > d.From || d.To < d.From || d.To > d.Last:
 			bad("%s does not continue revision %d", d.Ref, pos)
-		case target.Revision != 0 && d.Stops != (d.To < d.Last), d.Stops && target.Revision != 0 && i != len(p.Deltas)-1:
+		case target.Kind == restoreplan.ToRevision && d.Stops != (d.To < d.Last), d.Stops && target.Kind == restoreplan.ToRevision && i != len(p.Deltas)-1:
 			bad("%s should not stop", d.Ref)
-		case !target.Time.IsZero() && !d.Stops && d.NotAfter().After(target.Time):
+		case target.Kind == restoreplan.ToTime && !d.Stops && d.NotAfter().After(target.Time):
 			bad("%s is applied as a whole, though it may have been received later", d.Ref)
-		case !target.Time.IsZero() && d.Earliest().After(target.Time):
+		case target.Kind == restoreplan.ToTime && d.Earliest().After(target.Time):
 			bad("%s was received later", d.Ref)
 		}
 		pos = d.To
@@ -122,11 +122,11 @@ func check(t *testing.T, l timeline.Listing, tl timeline.Timeline, target restor
 	switch {
 	case target.IsLatest() && p.End != p.Newest && !accepted:
 		bad("it loses what is known to be newer")
-	case target.Revision != 0 && (p.End > target.Revision || p.StopRevision != target.Revision || p.End < target.Revision && !accepted):
+	case target.Kind == restoreplan.ToRevision && (p.End > target.Revision || p.StopRevision != target.Revision || p.End < target.Revision && !accepted):
 		bad("it ends at %d, wanted %d", p.End, target.Revision)
-	case !target.Time.IsZero() && !p.Base.Latest().IsZero() && p.Base.Latest().After(target.Time) && !p.Base.Certain:
+	case target.Kind == restoreplan.ToTime && !p.Base.Latest().IsZero() && p.Base.Latest().After(target.Time) && !p.Base.Certain:
 		bad("the base is not known to be old enough")
-	case target.Snapshot.Kind == snapshot.Delta && p.End != target.Snapshot.Last && !accepted:
+	case target.Kind == restoreplan.ToSnapshot && target.Snapshot.Kind == snapshot.Delta && p.End != target.Snapshot.Last && !accepted:
 		bad("it does not end with the snapshot")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -150,8 +151,13 @@ func TestNineDigitRevisionsAreAppliedAfterEightDigitOnes(t *testing.T) {
 
 func TestATargetIsOneThing(t *testing.T) {
 	const listing = "full 100 at 1000"
-	two := restoreplan.Target{Revision: 100, Time: timelinetest.Second("2000")}
-	mustFail[*restoreplan.NoWayError](t, listing, two, restoreplan.Options{})
+	for _, target := range []restoreplan.Target{
+		{Kind: restoreplan.ToRevision, Revision: 100, Time: timelinetest.Second("2000")},
+		{Revision: 100}, // no kind
+		{Kind: "moment"},
+	} {
+		mustFail[*restoreplan.NoWayError](t, listing, target, restoreplan.Options{})
+	}
 	for want, target := range map[string]restoreplan.Target{
 		"latest":                               restoreplan.Latest(),
 		"revision 7":                           restoreplan.AtRevision(7),
@@ -162,4 +168,40 @@ func TestATargetIsOneThing(t *testing.T) {
 			t.Errorf("want %s, got %s", want, got)
 		}
 	}
+}
+
+// A target made from an unset variable must not restore the newest state.
+func TestZeroTargetIsNotLatest(t *testing.T) {
+	const listing = "full 100 at 1000"
+	for name, target := range map[string]restoreplan.Target{
+		"revision 0":          restoreplan.AtRevision(0),
+		"negative revision":   restoreplan.AtRevision(-1),
+		"zero time":           restoreplan.AtTime(time.Time{}),
+		"snapshot of no name": restoreplan.Snapshot(snapshot.Name{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if target.IsLatest() {
+				t.Error("want a target other than the latest")
+			}
+			mustFail[*restoreplan.NoWayError](t, listing, target, restoreplan.Options{})
+			mustFail[*restoreplan.NoWayError](t, listing, target, restoreplan.Options{AcceptLossTo: 1})
+		})
+	}
+}
+
+func TestTimeBeyondBackupIsRefused(t *testing.T) {
+	const listing = `
+		full 100 at 1000 manifest latest=1001
+		delta 101-150 at 1010 manifest earliest=1002 latest=1010`
+	hourLater := restoreplan.AtTime(timelinetest.Second("4610"))
+	noWay := mustFail[*restoreplan.NoWayError](t, listing, hourLater, restoreplan.Options{})
+	if noWay.Highest != 150 || noWay.Accept != 150 {
+		t.Errorf("got %+v, want 150 as the highest revision and the loss to accept", noWay)
+	}
+	p := mustPlan(t, listing, hourLater, restoreplan.Options{AcceptLossTo: 150}, "Full-00000000-00000100-1000", "Incr-00000101-00000150-1010 101-150")
+	if want := timelinetest.Second("1010"); !p.EndTime.Equal(want) {
+		t.Errorf("it ends at %s, want %s", p.EndTime, want)
+	}
+	offset := restoreplan.AtTime(timelinetest.Second("1010").In(time.FixedZone("", 5*3600+1800)))
+	mustPlan(t, listing, offset, restoreplan.Options{}, "Full-00000000-00000100-1000", "Incr-00000101-00000150-1010 101-150")
 }

@@ -67,7 +67,7 @@ func (v *view) cut(target Target, r snapshot.Revision, f timeline.Snapshot, comp
 
 // short is the error of a revision that no draft reaches.
 func (v *view) short(target Target, r snapshot.Revision, best draft) error {
-	e := &NoWayError{Target: target, Lineage: &v.ID, Highest: best.end, Lowest: v.fulls[len(v.fulls)-1].Last}
+	e := &NoWayError{Target: target, Lineage: &v.ID, Highest: best.end, Accept: best.end, Lowest: v.fulls[len(v.fulls)-1].Last}
 	switch {
 	case best.end == 0:
 		first := v.fulls[len(v.fulls)-1]

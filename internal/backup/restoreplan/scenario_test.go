@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
@@ -17,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite testdata with what the code giv
 
 // TestPlansAreAsTheScenariosTell plays testdata/*.txt. The command is
 //
-//	plan latest | revision REV | time SECOND | snapshot NAME
+//	plan latest | revision REV | time SECOND|zero | snapshot NAME
 //
 // followed by lineage=ID accept=REV unusable=NAME[@VERSION] measured=NAME:REV.
 func TestPlansAreAsTheScenariosTell(t *testing.T) {
@@ -42,7 +43,11 @@ func parseCommand(words []string) (target restoreplan.Target, opts restoreplan.O
 	case "revision":
 		target, rest = restoreplan.AtRevision(revision(words[2])), words[3:]
 	case "time":
-		target, rest = restoreplan.AtTime(timelinetest.Second(words[2])), words[3:]
+		at := time.Time{} // zero
+		if words[2] != "zero" {
+			at = timelinetest.Second(words[2])
+		}
+		target, rest = restoreplan.AtTime(at), words[3:]
 	case "snapshot":
 		n, err := snapshot.ParseName(words[2])
 		if err != nil {

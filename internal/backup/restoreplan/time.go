@@ -12,11 +12,12 @@ import (
 
 // toTime plans the state after the last revision received at or before the target's time.
 //
-// It must be certain that nothing received by then is left out, so a chain that ends before the
-// time and is not the newest known reaches the target only if the next delta begins later:
+// It must be certain that nothing received by then is left out. A chain that ends before the time
+// reaches the target only if the next delta begins later. The end of the backup is no such proof:
+// what was received after it is not in the backup.
 //
 //	base ──delta──┬──delta──┬ · · · hole · · · ┬─full─
-//	          T1 ok     T2 ok     T3: no way     T4 ok
+//	          T1 ok     T2 ok     T3: no way     T4 ok   T5: no way
 func (v *view) toTime(target Target, opts Options) (Plan, error) {
 	var best draft
 	for _, d := range v.basesAt(target.Time) {
@@ -46,6 +47,9 @@ func (v *view) toTime(target Target, opts Options) (Plan, error) {
 	}
 	if !best.reached {
 		p.note("it ends at revision %d; whether later ones were received by then is not known", best.end)
+		if best.end == v.newest {
+			p.note("the backup ends at %s, before the target", instant(v.covered()))
+		}
 	}
 	p.overlaps()
 	return p, nil
@@ -79,7 +83,7 @@ func (v *view) until(base timeline.Snapshot, t time.Time) draft {
 			return d
 		}
 	}
-	d.reached = d.end >= v.newest
+	d.reached = d.end >= v.newest && !t.After(v.covered())
 	for _, r := range v.refused { // their content is useless, but their time is known
 		if !r.Full() && r.Name().Start <= d.end+1 && r.Last > d.end && r.Earliest().After(t) {
 			d.reached = true
@@ -88,12 +92,30 @@ func (v *view) until(base timeline.Snapshot, t time.Time) draft {
 	return d
 }
 
+// covered is until when the backup is known to hold everything that was received: the time of the
+// latest snapshot that ends at the newest known revision. A full of an idle etcd counts like a delta.
+func (v *view) covered() time.Time {
+	var until time.Time
+	for _, s := range slices.Concat(v.known(), v.fulls) { // v.fulls has what was measured
+		if by := s.CoveredUntil(); s.Last >= v.newest && by.After(until) {
+			until = by
+		}
+	}
+	return until
+}
+
 // late is the error of a time that no draft reaches.
 func (v *view) late(target Target, best draft) error {
 	first := v.fulls[len(v.fulls)-1]
 	e := &NoWayError{Target: target, Lineage: &v.ID, Highest: best.end, Lowest: first.Last}
 	if best.end == 0 {
-		e.Why = fmt.Sprintf("no usable full is known to have been complete by then, the first is %s of %s", object(first.Ref), first.NotAfter().UTC().Format(time.RFC3339))
+		e.After = first.Name()
+		e.Why = fmt.Sprintf("no usable full is known to have been complete by then, the first is %s of %s", object(first.Ref), instant(first.NotAfter()))
+		return e
+	}
+	e.Accept = best.end
+	if best.end == v.newest {
+		e.Why = fmt.Sprintf("the backup ends at %s with revision %d", instant(v.covered()), best.end)
 		return e
 	}
 	e.Missing = v.links.Beyond(best.end, best.last())

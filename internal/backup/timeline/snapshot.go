@@ -82,6 +82,19 @@ func (s Snapshot) NotAfter() time.Time {
 	return s.Key.Name.CreatedAt().Add(time.Second - 1)
 }
 
+// CoveredUntil is until when nothing after Last is known to have been received: NotAfter, but of a
+// full that was made from other snapshots (a compaction, a copy) the time of its content. It is
+// zero where that is unknown.
+func (s Snapshot) CoveredUntil() time.Time {
+	switch {
+	case s.Manifest == nil || !s.Latest().IsZero():
+		return s.NotAfter()
+	case s.Manifest.CompactedFrom != "":
+		return time.Time{}
+	}
+	return time.Unix(s.Taken(), 0).UTC().Add(time.Second - 1)
+}
+
 // start is where a snapshot takes its place among the others: a full where it ends.
 func (s Snapshot) start() snapshot.Revision {
 	if s.Full() {

@@ -279,17 +279,18 @@ func TestTargetsStopWhereTheyShould(t *testing.T) {
 	for name, c := range map[string]struct {
 		target restoreplan.Target
 		want   snapshot.Revision
+		accept snapshot.Revision
 	}{
-		"a revision inside a delta":    {restoreplan.AtRevision(500), 500},
-		"the last revision of a delta": {restoreplan.AtRevision(856), 856},
-		"the revision of the full":     {restoreplan.AtRevision(204), 204},
-		"a snapshot":                   {restoreplan.Snapshot(enginetest.Delta856), 856},
-		"a time after everything":      {restoreplan.AtTime(time.Unix(1895164965, 0)), 871},
-		"a time nobody will see":       {restoreplan.AtTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)), 871},
-		"a time between two deltas":    {restoreplan.AtTime(enginetest.Delta856.CreatedAt().Add(2 * time.Second)), 856},
+		"a revision inside a delta":    {restoreplan.AtRevision(500), 500, 0},
+		"the last revision of a delta": {restoreplan.AtRevision(856), 856, 0},
+		"the revision of the full":     {restoreplan.AtRevision(204), 204, 0},
+		"a snapshot":                   {restoreplan.Snapshot(enginetest.Delta856), 856, 0},
+		"a time after everything":      {restoreplan.AtTime(time.Unix(1895164965, 0)), 871, 871},
+		"a time nobody will see":       {restoreplan.AtTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)), 871, 1},
+		"a time between two deltas":    {restoreplan.AtTime(enginetest.Delta856.CreatedAt().Add(2 * time.Second)), 856, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res, err := restore(t, enginetest.Native(t), func(q *Request) { q.From.Target = c.target })
+			res, err := restore(t, enginetest.Native(t), func(q *Request) { q.From.Target, q.From.AcceptLossTo = c.target, c.accept })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -94,8 +94,10 @@ func storesOf(t *druidv1alpha1.EtcdCopyBackupsTask) []storeOf {
 func copyContainer(t *druidv1alpha1.EtcdCopyBackupsTask, image string) corev1.Container {
 	args := []string{"copy"}
 	for _, s := range storesOf(t) {
-		args = append(args,
-			s.flags+"storage-provider="+Provider(*s.spec.Provider), s.flags+"store-container="+container(s.spec), s.flags+"store-prefix="+s.spec.Prefix)
+		args = append(args, s.flags+"storage-provider="+Provider(*s.spec.Provider), s.flags+"store-container="+container(s.spec))
+		if s.spec.Prefix != "" {
+			args = append(args, s.flags+"store-prefix="+s.spec.Prefix)
+		}
 		if endpoint := value(s.spec.EndpointOverride, ""); endpoint != "" {
 			args = append(args, s.flags+"store-endpoint-override="+endpoint)
 		}

@@ -85,7 +85,10 @@ func taskJobSpec(in TaskInput, run taskRun, labels map[string]string) batchv1.Jo
 		SecurityContext:              podSecurity(false),
 		Volumes:                      []corev1.Volume{{Name: run.scratch, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 	}
-	args := []string{run.verb, "--storage-provider=" + Provider(*s.Provider), "--store-container=" + container(&s), "--store-prefix=" + s.Prefix}
+	args := []string{run.verb, "--storage-provider=" + Provider(*s.Provider), "--store-container=" + container(&s)}
+	if s.Prefix != "" {
+		args = append(args, "--store-prefix="+s.Prefix)
+	}
 	if endpoint := value(s.EndpointOverride, ""); endpoint != "" {
 		args = append(args, "--store-endpoint-override="+endpoint)
 	}
