@@ -24,7 +24,7 @@ CONTROLLER_GEN         = $(CACHE)/controller-gen-$(CONTROLLER_GEN_VERSION)/contr
 # the first two alone, which takes neither root nor Node.js.
 BASIC_SERVERS = minio etcd
 KUBERNETES_SERVERS = kubernetes node-tools pause
-SERVERS = $(BASIC_SERVERS) ceph rclone fake-gcs-server azurite namespaces etcd-3.5 etcdutl-3.5 $(KUBERNETES_SERVERS)
+SERVERS = $(BASIC_SERVERS) ceph rclone fake-gcs-server azurite namespaces etcd-3.5 etcd-3.5.12 etcdutl-3.5 $(KUBERNETES_SERVERS)
 
 say = @printf '\n==> %s\n' "$(1)"
 

@@ -15,6 +15,7 @@ const (
 	CephVersion          = "16.2" // the distribution's, see [debian]
 	EtcdVersion          = "v3.6.16"
 	Etcd35Version        = "v3.5.21" // as in cmd/etcd35/go.mod and cmd/etcdutl35/go.mod
+	Etcd3512Version      = "v3.5.12" // as in cmd/etcd3512/go.mod
 	FakeGCSVersion       = "v1.56.1" // as in cmd/fakegcs/go.mod
 	KubernetesVersion    = "v1.36.3" // the newest that is tried; as in cmd/kubernetes/go.mod
 	Kubernetes134Version = "v1.34.4" // as in cmd/kubernetes/older.mod
@@ -83,6 +84,12 @@ func Pins() []Pin {
 			Version: Etcd35Version,
 			About:   "the etcd whose data are taken over",
 			from:    golang{name: "etcd-3.5", build: "cmd/etcd35"},
+		},
+		{
+			Name:    "etcd-3.5.12",
+			Version: Etcd3512Version,
+			About:   "an etcd whose watch from a compacted revision lacks deletions",
+			from:    golang{name: "etcd-3.5.12", build: "cmd/etcd3512"},
 		},
 		{
 			Name:    "etcdutl-3.5",

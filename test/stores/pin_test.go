@@ -10,6 +10,7 @@ import (
 func TestThePinsAreWhatIsBuilt(t *testing.T) {
 	for _, c := range []struct{ file, module, version string }{
 		{"etcd35/go.mod", "go.etcd.io/etcd/server/v3", Etcd35Version},
+		{"etcd3512/go.mod", "go.etcd.io/etcd/server/v3", Etcd3512Version},
 		{"etcdutl35/go.mod", "go.etcd.io/etcd/etcdutl/v3", Etcd35Version},
 		{"fakegcs/go.mod", "github.com/fsouza/fake-gcs-server", FakeGCSVersion},
 		{"kubernetes/go.mod", "k8s.io/kubernetes", KubernetesVersion},

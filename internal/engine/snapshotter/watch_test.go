@@ -4,7 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
@@ -109,4 +115,93 @@ func (b breaking) WatchAll(ctx context.Context, from snapshot.Revision, pace mem
 		return cause
 	}
 	return err
+}
+
+// TestWatchWithoutDeletionsIsReplacedByFull emulates an etcd before 3.5.16: its watch from the
+// compacted revision lacks the deletions of that revision.
+func TestWatchWithoutDeletionsIsReplacedByFull(t *testing.T) {
+	t.Parallel()
+	for name, stopped := range map[string]bool{"restarted": true, "reconnected": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, s := newEtcd(t), memory()
+			cfg := config(e, s)
+			var compacted atomic.Int64
+			disconnected, offline := make(chan struct{}), make(chan struct{})
+			disconnect := sync.OnceFunc(func() { close(disconnected) })
+			broken := &watchBreaker{next: make(chan error, 1)}
+			cfg.Connect = func(ctx context.Context) (Member, error) {
+				if compacted.Load() < 0 {
+					disconnect()
+					select {
+					case <-offline:
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}
+				m, err := e.connect(ctx)
+				return lossy{breaking{m, broken}, &compacted}, err
+			}
+			if _, err := e.client.Put(t.Context(), "b", "1"); err != nil {
+				t.Fatal(err)
+			}
+			r := start(t, cfg)
+			r.full(false)
+			e.put(3)
+			r.delta()
+			compacted.Store(-1)
+			if stopped {
+				r.stop()
+			} else {
+				broken.fail(errors.New("connection lost"))
+				<-disconnected
+			}
+			done, err := e.client.Txn(t.Context()).Then(clientv3.OpPut("a", "1"), clientv3.OpDelete("b")).Commit()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.compact(snapshot.Revision(done.Header.Revision))
+			compacted.Store(done.Header.Revision)
+			close(offline)
+			if stopped {
+				r = start(t, cfg)
+			}
+			last := e.put(3)
+			until(t, s, "the newest chain reaches the end", func(c *catalog.Catalog) bool {
+				_, chain, _ := newest(c)
+				return chain.End >= last
+			})
+			if !r.events.has(HistoryLost) {
+				t.Error("no event reports the lost revisions")
+			}
+			r.stop()
+			c := read(t, s)
+			for _, l := range c.Timeline.Lineages {
+				for _, chain := range l.Chains() {
+					for _, d := range chain.Deltas {
+						if d.From <= snapshot.Revision(done.Header.Revision) && d.To >= snapshot.Revision(done.Header.Revision) {
+							t.Errorf("%s holds revision %d, of which a deletion is missing", d.Name(), done.Header.Revision)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// lossy is a member whose watch lacks the deletions of the compacted revision where it begins.
+type lossy struct {
+	Member
+	compacted *atomic.Int64
+}
+
+func (l lossy) WatchAll(ctx context.Context, from snapshot.Revision, pace member.WatchPace, fn func(member.Batch) error) error {
+	return l.Member.WatchAll(ctx, from, pace, func(b member.Batch) error {
+		if int64(from) == l.compacted.Load() {
+			b.Events = slices.DeleteFunc(slices.Clone(b.Events), func(ev *mvccpb.Event) bool {
+				return ev.Type == mvccpb.DELETE && ev.Kv.ModRevision == int64(from)
+			})
+		}
+		return fn(b)
+	})
 }

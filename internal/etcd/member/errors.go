@@ -49,10 +49,13 @@ var (
 // ErrCompacted.
 type CompactedError struct {
 	From      snapshot.Revision // first revision wanted
-	Compacted snapshot.Revision // the oldest one etcd still has
+	Compacted snapshot.Revision // the oldest one etcd still has; From itself: perhaps without its deletions
 }
 
 func (e *CompactedError) Error() string {
+	if e.Compacted == e.From {
+		return fmt.Sprintf("etcd compacted at revision %d, where the watch begins: the deletions of that revision may be missing", e.From)
+	}
 	return fmt.Sprintf("etcd compacted the revisions from %d on: it can tell changes only from revision %d", e.From, e.Compacted)
 }
 

@@ -242,6 +242,64 @@ func TestACompactedWatchSaysSo(t *testing.T) {
 	}
 }
 
+func TestWatchFromCompactedRevisionFails(t *testing.T) {
+	t.Parallel()
+	m, c := connect(t, startEtcd(t, nil))
+	put(t, c, "b", "1")
+	r, err := c.Txn(t.Context()).Then(clientv3.OpPut("a", "1"), clientv3.OpDelete("b")).Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compacted := snapshot.Revision(r.Header.Revision)
+	if _, err := c.Compact(t.Context(), int64(compacted)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"nothing follows", "a put follows"} {
+		if name == "a put follows" {
+			put(t, c, "a", "2")
+		}
+		err := m.WatchAll(t.Context(), compacted, WatchPace{}, func(b Batch) error {
+			if len(b.Events) > 0 {
+				return fmt.Errorf("got %d events", len(b.Events))
+			}
+			return nil
+		})
+		var gone *CompactedError
+		if !errors.As(err, &gone) || gone.From != compacted || gone.Compacted != compacted {
+			t.Errorf("%s: %v, want a CompactedError from %d at %d", name, err, compacted, compacted)
+		}
+	}
+	if events, _ := collect(t, m, compacted+1, compacted+1); len(events) != 1 {
+		t.Errorf("a watch behind the compacted revision has %d events, want 1", len(events))
+	}
+}
+
+func TestWatchSurvivesCompactionOfItsPast(t *testing.T) {
+	t.Parallel()
+	m, c := connect(t, startEtcd(t, nil))
+	first := put(t, c, "a", "1") + 1
+	enough := errors.New("enough")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const rounds = 5
+	next := first
+	err := m.WatchAll(ctx, first, WatchPace{}, func(b Batch) error {
+		if len(b.Events) > 0 {
+			if next += snapshot.Revision(len(b.Events)); next == first+rounds {
+				return enough
+			}
+		}
+		rev, err := c.Put(ctx, "a", "2")
+		if err == nil {
+			_, err = c.Compact(ctx, rev.Header.Revision) // before the watch hands the event over
+		}
+		return err
+	})
+	if !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+}
+
 func TestAQuietClusterStillGivesSignsOfLife(t *testing.T) {
 	t.Parallel()
 	m, c := connect(t, startEtcd(t, nil))

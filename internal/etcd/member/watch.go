@@ -52,8 +52,8 @@ type WatchPace struct {
 // with the revision after the last one handed over continues exactly. Those of a busy etcd come
 // about a tenth of a second late and many at a time, see gatherPause.
 //
-// Errors: fn's own, unwrapped; *CompactedError when etcd no longer has the revision; *GapError;
-// ErrCancelled and ErrStalled; ErrNoLeader; ErrUnreachable.
+// Errors: fn's own, unwrapped; *CompactedError when etcd no longer has the revision, or may have
+// dropped deletions of it (see intact); *GapError; ErrCancelled and ErrStalled; ErrNoLeader; ErrUnreachable.
 //
 // etcd cuts large answers into fragments here. Fragments are read as they come and only an
 // unfinished revision is held back, so the memory used is that of one fragment, the largest
@@ -87,6 +87,7 @@ func (m *Member) WatchAll(ctx context.Context, from snapshot.Revision, pace Watc
 	go r.run()
 	defer func() { cancel(nil); close(r.stop); <-r.done }()
 
+	fn = m.intact(ctx, from, fn)
 	asm := assembler{next: from}
 	ask := time.NewTicker(pace.Ask)
 	defer ask.Stop()
@@ -127,6 +128,49 @@ func (m *Member) WatchAll(ctx context.Context, from snapshot.Revision, pace Watc
 			}
 		}
 	}
+}
+
+// intact returns fn, preceded by a check that the first revision of the watch is complete.
+//
+// A compaction at revision R keeps the puts of R, but etcd before 3.5.16 drops its deletions, and
+// etcd before 3.5.19 drops them if it stops during the compaction:
+//
+//	5: put a, delete b   compact at 5   watch from 5   → 5: put a
+//
+// A watch from 6 is complete, one from 4 is refused. No event shows that one is missing, and the
+// version of the member that answers now is not the version that compacted. Only the first revision
+// of a watch is concerned, and only if it is read from the database, that is if etcd had reached it
+// when the watch began. The last check comes after the events of that revision, so no compaction can
+// come between. The checks before it serve a watch of which all events are missing: there is one
+// each time that WatchAll asks for etcd's revision.
+func (m *Member) intact(ctx context.Context, from snapshot.Revision, fn func(Batch) error) func(Batch) error {
+	created, proven := false, false
+	return func(b Batch) error {
+		if !created && len(b.Events) == 0 { // etcd has answered the request, and may still refuse it
+			created, proven = true, b.Known < from
+			return fn(b)
+		}
+		if !proven {
+			err := m.readable(ctx, from-1)
+			if errors.Is(err, ErrCompacted) {
+				return &CompactedError{From: from, Compacted: from}
+			}
+			if err != nil {
+				return err
+			}
+			proven = len(b.Events) > 0
+		}
+		return fn(b)
+	}
+}
+
+// readable returns nil if etcd can still read at revision rev: then no later revision is compacted.
+// The read is linearizable, so it sees every compaction that any member had applied before.
+func (m *Member) readable(ctx context.Context, rev snapshot.Revision) error {
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
+	_, err := m.client.Get(ctx, "\x00", clientv3.WithCountOnly(), clientv3.WithRev(int64(rev)))
+	return explain(fmt.Sprintf("read at revision %d", rev), m.endpoint, err)
 }
 
 // hand calls fn with what answers hold, events in one batch as far as nothing else is between them.
