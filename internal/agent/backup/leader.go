@@ -11,6 +11,7 @@ import (
 	"druid.internal/druid/internal/agent/metrics"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/copier"
 	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/etcd/member"
@@ -25,6 +26,8 @@ type Leader struct {
 	second *renewing // nil: there is none
 	record record
 	works  works
+	// reported is what reports about the bucket need not request again.
+	reported catalog.Memory
 
 	mu      sync.Mutex
 	current *term // nil: this member does not write

@@ -59,7 +59,7 @@ func (l *Leader) Latest(ctx context.Context) (agentapi.LatestSnapshots, error) {
 	if _, err := l.leading(); err != nil {
 		return agentapi.LatestSnapshots{}, err
 	}
-	cat, err := l.read(ctx)
+	cat, err := l.read(ctx, &l.reported)
 	if err != nil {
 		return agentapi.LatestSnapshots{}, fmt.Errorf("read what the bucket holds: %w", err)
 	}
@@ -69,10 +69,7 @@ func (l *Leader) Latest(ctx context.Context) (agentapi.LatestSnapshots, error) {
 			continue
 		}
 		refs := objectsOf(chain)
-		locks, _, err := l.locks(ctx, cat, refs)
-		if err != nil {
-			return agentapi.LatestSnapshots{}, err
-		}
+		locks, _ := l.locksOf(cat, refs)
 		all := make([]*agentapi.Snapshot, len(refs))
 		for i, ref := range refs {
 			s := described(ref, locks[i])
@@ -88,7 +85,7 @@ func (l *Leader) Timeline(ctx context.Context) (agentapi.Timeline, error) {
 	if _, err := l.leading(); err != nil {
 		return agentapi.Timeline{}, err
 	}
-	cat, err := l.read(ctx)
+	cat, err := l.read(ctx, &l.reported)
 	if err != nil {
 		return agentapi.Timeline{}, fmt.Errorf("read what the bucket holds: %w", err)
 	}

@@ -3,20 +3,16 @@ package backup
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
-	"druid.internal/druid/internal/store"
 )
 
 // finding is what a survey found about the newest lineage.
@@ -98,12 +94,13 @@ func tampered(all []timeline.Finding) (found []timeline.Finding) {
 // requests bounds the small requests a sidecar has under way at a time for one purpose.
 const requests = 4
 
-// read is everything below the prefix.
-func (l *Leader) read(ctx context.Context) (*catalog.Catalog, error) {
+// read returns what is below the prefix, with the locks of the newest chain. Reports pass what
+// earlier reports read, work on the backups passes nil.
+func (l *Leader) read(ctx context.Context, reported *catalog.Memory) (*catalog.Catalog, error) {
 	if err := l.store.ready(ctx); err != nil {
 		return nil, err
 	}
-	return catalog.Read(ctx, l.store, l.cfg.Prefix, catalog.Options{Parallel: requests})
+	return catalog.Read(ctx, l.store, l.cfg.Prefix, catalog.Options{Parallel: requests, NewestLocks: reported != nil, Memory: reported})
 }
 
 // survey looks through the bucket for what the metrics tell.
@@ -119,7 +116,7 @@ func (t *term) survey(ctx context.Context) error {
 	if standing.LastFull == nil {
 		return errNotYet // there is nothing to protect before the first full
 	}
-	cat, err := t.read(ctx)
+	cat, err := t.read(ctx, &t.reported)
 	if err != nil {
 		return err
 	}
@@ -137,10 +134,7 @@ func (t *term) survey(ctx context.Context) error {
 	if known {
 		if chain, ok := own.NewestChain(); ok {
 			reach = chain.End
-			locks, clock, err := t.locks(ctx, cat, objectsOf(chain))
-			if err != nil {
-				return err
-			}
+			locks, clock := t.locksOf(cat, objectsOf(chain))
 			protection = immutability.Summarize(locks, clock)
 			period = periodOf(cat, chain, locks)
 		}
@@ -212,35 +206,20 @@ func objectsOf(c timeline.Chain) []timeline.Ref {
 	return refs
 }
 
-// locks are the retentions of objects, in their order, and the moment to judge them by. What the
-// listing did not tell is asked; what may not be asked, or is gone, stays nil.
-func (l *Leader) locks(ctx context.Context, cat *catalog.Catalog, refs []timeline.Ref) ([]*immutability.Retention, time.Time, error) {
-	told := make([]*immutability.Retention, len(refs))
-	servers := make([]time.Time, len(refs))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(requests)
+// locksOf returns the locks of the objects of the newest chain, in their order, and the moment to
+// judge them by. A lock that may not be read is nil.
+func (l *Leader) locksOf(cat *catalog.Catalog, refs []timeline.Ref) ([]*immutability.Retention, time.Time) {
+	locks := make([]*immutability.Retention, len(refs))
+	clock := immutability.Clock{Local: l.cfg.Now()}
 	for i, ref := range refs {
-		if o, found := cat.Objects.Find(ref); found && o.Retention != nil {
-			told[i] = o.Retention
+		o, found := cat.Objects.Find(ref)
+		if !found {
 			continue
 		}
-		g.Go(func() error {
-			o, err := l.store.Stat(ctx, store.Version{Key: ref.Key.String(), ID: ref.Version})
-			if err != nil && !errors.Is(err, store.ErrForbidden) && !errors.Is(err, store.ErrNotFound) {
-				return fmt.Errorf("ask about the lock of %s: %w", ref, err)
-			}
-			told[i], servers[i] = o.Retention, o.ServerTime
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, time.Time{}, err
-	}
-	clock := immutability.Clock{Local: l.cfg.Now()}
-	for _, s := range servers {
-		if s.After(clock.Server) {
-			clock.Server = s
+		locks[i] = o.Retention
+		if o.ServerTime.After(clock.Server) {
+			clock.Server = o.ServerTime
 		}
 	}
-	return told, clock.ForExtension(), nil
+	return locks, clock.ForExtension()
 }

@@ -142,7 +142,7 @@ func (w *works) do(ctx context.Context, t *term, kind string) error {
 // the bucket, of the newest history.
 func (w *works) from(ctx context.Context, t *term, kind string) (replay.Options, error) {
 	w.progress(kind)("reading the bucket", 0, 0)
-	cat, err := w.leader.read(ctx)
+	cat, err := w.leader.read(ctx, nil)
 	if err != nil {
 		return replay.Options{}, err
 	}

@@ -36,6 +36,13 @@ type Options struct {
 	// list it. What the store may not tell us stays nil.
 	Retention bool
 
+	// NewestLocks asks for the locks of the newest chain of each lineage where the store does not
+	// list them.
+	NewestLocks bool
+
+	// Memory, if set, remembers what is learned for the next reading.
+	Memory *Memory
+
 	// Progress, if set, is called from several goroutines, one at a time.
 	Progress func(Progress)
 
@@ -120,6 +127,8 @@ func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*C
 			return nil, err
 		}
 		if !changed {
+			c.Objects = r.objects(prefix) // with the tags and locks that were asked for last
+			r.opts.Memory.remember(r.items)
 			r.noteUntagged()
 			slices.Sort(r.notes)
 			c.Notes = r.notes
@@ -130,12 +139,11 @@ func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*C
 
 // catalog is what the items amount to.
 func (r *reading) catalog(prefix string) *Catalog {
-	c := &Catalog{Prefix: prefix, Owner: r.owner, Objects: newObjects(prefix, len(r.items))}
+	c := &Catalog{Prefix: prefix, Owner: r.owner}
 	c.Listing.Objects = make([]timeline.Object, 0, len(r.items))
 	hidden := r.hidden()
 	for _, it := range r.items {
 		ref := it.ref()
-		c.Objects.add(it.Object)
 		switch it.key.Object {
 		case snapshot.SnapshotObject, snapshot.ChunkObject:
 			c.Listing.Objects = append(c.Listing.Objects, timeline.Object{
@@ -151,6 +159,14 @@ func (r *reading) catalog(prefix string) *Catalog {
 	c.Listing.Foreign, c.Listing.Omitted, c.Listing.BadOwner = r.foreign, r.omitted, r.badOwner
 	c.Timeline = timeline.Build(c.Listing)
 	return c
+}
+
+func (r *reading) objects(prefix string) Objects {
+	o := newObjects(prefix, len(r.items))
+	for _, it := range r.items {
+		o.add(it.Object)
+	}
+	return o
 }
 
 // counter adds up progress and reports it.

@@ -79,6 +79,7 @@ func (r *reading) readRecord(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
+	it.content = true
 	x, err := parseExclusion(b)
 	if err != nil {
 		r.note(fmt.Sprintf("%s cannot be understood (%v): %s is used, although it might be excluded", it.Version, err, it.key.Name))
@@ -122,10 +123,12 @@ func (r *reading) noteUntagged() {
 }
 
 // askNewest asks for the tags of what a restore to the newest revision of each lineage would
-// read. It reports whether some of it turned out to be excluded: then something else is newest.
+// read, and with NewestLocks for its locks. It reports whether some of it turned out to be
+// excluded: then something else is newest.
 func (r *reading) askNewest(ctx context.Context, t timeline.Timeline) (changed bool, err error) {
 	caps := r.store.Capabilities()
-	if !caps.Tags || caps.InlineTags || r.opts.Tags != TagsOfFulls || r.opts.IgnoreExclusions {
+	tags := caps.Tags && !caps.InlineTags && r.opts.Tags == TagsOfFulls && !r.opts.IgnoreExclusions
+	if !tags && !r.opts.NewestLocks {
 		return false, nil
 	}
 	wanted := map[timeline.Ref]bool{}
@@ -146,11 +149,13 @@ func (r *reading) askNewest(ctx context.Context, t timeline.Timeline) (changed b
 	var jobs []func(context.Context) error
 	var asked []*item
 	for _, it := range r.items {
-		if it.Marker || it.asked || it.Tags != nil || !wanted[it.ref()] {
+		if it.Marker || it.stat || !wanted[it.ref()] {
 			continue
 		}
-		asked = append(asked, it)
-		jobs = append(jobs, func(ctx context.Context) error { return r.stat(ctx, it) })
+		if tags && it.Tags == nil || r.opts.NewestLocks && it.Retention == nil {
+			asked = append(asked, it)
+			jobs = append(jobs, func(ctx context.Context) error { return r.stat(ctx, it) })
+		}
 	}
 	r.progress.add(func(p *Progress) { p.ToRead += len(jobs) })
 	if err := r.all(ctx, jobs); err != nil {

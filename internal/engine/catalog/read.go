@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/etcd/codec"
@@ -40,14 +41,8 @@ type item struct {
 	store.Object
 	key snapshot.Key
 
-	manifest *snapshot.Manifest // of a manifest
-	err      error              // why there is none
-	header   *snapshot.Manifest // of a delta
-	digest   snapshot.Digest    // measured
-	refused  error              // its content may not be read
-	excludes bool               // of an exclusion record: what it says
-	asked    bool               // about its tags and its lock
-	untagged bool               // its tags may not be read
+	learned
+	refused error // its content may not be read
 }
 
 func (it *item) ref() timeline.Ref { return timeline.Ref{Key: it.key, Version: it.ID} }
@@ -60,6 +55,7 @@ func (r *reading) explain(ctx context.Context) error {
 	hidden := map[snapshot.Key]bool{}
 	var manifests, rest []func(context.Context) error
 	r.present = map[snapshot.Key]bool{}
+	r.opts.Memory.recall(r.items)
 	for _, it := range r.items {
 		if it.key.Object == snapshot.SnapshotObject && !it.Marker {
 			r.present[it.key] = true
@@ -69,6 +65,7 @@ func (r *reading) explain(ctx context.Context) error {
 			hidden[it.key] = true
 		case it.key.Object == snapshot.ManifestObject && it.Size == 0:
 			_ = r.readManifest(ctx, it) // needs no request
+		case it.key.Object == snapshot.ManifestObject && it.content:
 		case it.key.Object == snapshot.ManifestObject:
 			manifests = append(manifests, func(ctx context.Context) error { return r.readManifest(ctx, it) })
 		default:
@@ -82,6 +79,7 @@ func (r *reading) explain(ctx context.Context) error {
 	if err := r.settleRefused(); err != nil {
 		return err
 	}
+	r.recallStats(hidden)
 	for _, it := range r.items {
 		if it.manifest != nil {
 			k := it.key.Snapshot()
@@ -94,7 +92,7 @@ func (r *reading) explain(ctx context.Context) error {
 			continue
 		}
 		snap := it.key.Object == snapshot.SnapshotObject
-		if snap && it.Size > 0 && r.wantsHeader(it.key.Name) && len(described[it.key]) == 0 {
+		if snap && it.Size > 0 && !it.content && r.wantsHeader(it.key.Name) && len(described[it.key]) == 0 {
 			rest = append(rest, func(ctx context.Context) error { return r.readHeader(ctx, it) })
 		}
 		// A version of another size is none that a manifest describes, however large it may be.
@@ -107,11 +105,16 @@ func (r *reading) explain(ctx context.Context) error {
 	}
 	for _, list := range alike {
 		for _, it := range list[max(0, len(list)-maxMeasured):] { // they come newest first
-			rest = append(rest, func(ctx context.Context) error { return r.measure(ctx, it) })
+			if it.digest.IsZero() {
+				rest = append(rest, func(ctx context.Context) error { return r.measure(ctx, it) })
+			}
 		}
 	}
 	r.records = r.newestRecords()
 	for _, it := range r.records {
+		if it.content {
+			continue
+		}
 		rest = append(rest, func(ctx context.Context) error { return r.readRecord(ctx, it) })
 	}
 	if newest := r.newestOwner(); newest != nil {
@@ -122,6 +125,27 @@ func (r *reading) explain(ctx context.Context) error {
 		return err
 	}
 	return r.settleRefused()
+}
+
+// recallStats takes over the tags and locks that are remembered. Those of a key of which the
+// markers changed are not: excluding an object of an S3 bucket takes one.
+func (r *reading) recallStats(hidden map[snapshot.Key]bool) {
+	if r.opts.Memory == nil {
+		return
+	}
+	for _, it := range r.items {
+		it.stat = it.stat && it.hidden == hidden[it.key]
+		it.hidden = hidden[it.key]
+	}
+	r.opts.Memory.stale(r.items)
+	for _, it := range r.items {
+		if it.stat && it.Tags == nil {
+			it.Tags = it.tags
+		}
+		if it.stat && it.Retention == nil {
+			it.Retention = it.retention
+		}
+	}
 }
 
 // settleRefused decides what a version means whose content may not be read. Whoever may write
@@ -236,6 +260,7 @@ func (r *reading) readManifest(ctx context.Context, it *item) error {
 	if err != nil {
 		return it.refusal(err)
 	}
+	it.content = true
 	m, err := snapshot.ParseManifest(it.key.Name, b)
 	if err != nil {
 		it.err = err
@@ -259,6 +284,7 @@ func (r *reading) readHeader(ctx context.Context, it *item) error {
 		if err != nil {
 			return it.refusal(err)
 		}
+		it.content = true
 		m, _, need, err := codec.ParseHeader(b)
 		if err != nil {
 			return nil
@@ -296,6 +322,9 @@ func (r *reading) measure(ctx context.Context, it *item) error {
 
 func (r *reading) wantsStat(it *item, hidden bool) bool {
 	caps := r.store.Capabilities()
+	if it.stat {
+		return false
+	}
 	if !r.excludable(it) {
 		return r.opts.Retention && it.Retention == nil
 	}
@@ -307,11 +336,12 @@ func (r *reading) wantsStat(it *item, hidden bool) bool {
 // stat asks for tags and retention. A permission that is missing leaves them unknown, so that a
 // restore with few rights goes on; unknown tags are noted, because the snapshot is then used.
 func (r *reading) stat(ctx context.Context, it *item) error {
-	it.asked = true
 	o, err := r.store.Stat(ctx, it.Version)
 	if err != nil && !errors.Is(err, store.ErrForbidden) {
 		return err
 	}
+	it.moved = it.again && !sameLock(it.retention, o.Retention)
+	it.stat, it.tags, it.retention = true, o.Tags, o.Retention
 	if it.Retention == nil {
 		it.Retention, it.ServerTime = o.Retention, o.ServerTime
 	}
@@ -322,6 +352,10 @@ func (r *reading) stat(ctx context.Context, it *item) error {
 		it.untagged = true
 	}
 	return nil
+}
+
+func sameLock(a, b *immutability.Retention) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Mode == b.Mode && a.Hold == b.Hold && a.Until.Equal(b.Until))
 }
 
 // maxNotes bounds the notes: a forged record of an exclusion makes one.
