@@ -22,6 +22,7 @@ import (
 	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/store"
 )
 
 // assemble makes everything that runs. Nothing does yet.
@@ -90,7 +91,10 @@ func (s *sidecar) initializer() {
 		o.Restore = r.run
 		o.Backup = func(ctx context.Context, own datadir.Inspection) (initialize.Backup, error) {
 			b, err := s.bucket(ctx, dir, own)
-			if err != nil {
+			switch {
+			case errors.Is(err, bucket.ErrCrowded) && max(own.Revision, own.AtMost) >= s.followed.least():
+				b = initialize.Backup{State: initialize.BackupCrowded, Why: err.Error(), Reason: backup.Reason(err)}
+			case err != nil:
 				b = initialize.Backup{State: initialize.BackupUnreachable, Why: err.Error(), Reason: backup.Reason(err)}
 			}
 			return b, nil
@@ -107,7 +111,7 @@ func (s *sidecar) bucket(ctx context.Context, dir string, data datadir.Inspectio
 	if err != nil {
 		return initialize.Backup{}, err
 	}
-	f, err := bucket.Look(ctx, st, s.Config.Store.Prefix, ownOf(dir, data, int64(s.Config.Restoration.MemoryLimit)))
+	f, err := look(ctx, st, s.Config.Store.Prefix, dir, data, int64(s.Config.Restoration.MemoryLimit))
 	switch {
 	case err != nil:
 		return initialize.Backup{}, err
@@ -122,6 +126,15 @@ func (s *sidecar) bucket(ctx context.Context, dir string, data datadir.Inspectio
 		return initialize.Backup{}, err
 	}
 	return short(b, s.followed.least()), nil
+}
+
+// look reads the bucket, briefly if etcd can serve the data in any case.
+func look(ctx context.Context, st store.Reader, prefix, dir string, data datadir.Inspection, memory int64) (bucket.Facts, error) {
+	own := ownOf(dir, data, memory)
+	if data.State == datadir.Valid {
+		return bucket.LookBriefly(ctx, st, prefix, own, time.Now)
+	}
+	return bucket.Look(ctx, st, prefix, own)
 }
 
 // short has backups that do not reach what they are known to have held count as such that cannot be restored:

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
@@ -57,7 +58,45 @@ type Facts struct {
 
 // Look reads the bucket. own is nil for a member without data.
 func Look(ctx context.Context, s store.Reader, prefix string, own *Own) (Facts, error) {
-	c, err := catalog.Read(ctx, s, prefix, catalog.Options{})
+	return look(ctx, s, prefix, own, nil)
+}
+
+// The bounds of LookBriefly.
+const (
+	// crowd is a number of objects that few backups of one etcd have.
+	crowd = 20_000
+	// patience is how long more than a crowd is read.
+	patience = 15 * time.Second
+)
+
+// ErrCrowded is returned by LookBriefly: the bucket answers, and holds too much to be read.
+var ErrCrowded = errors.New("there are too many objects to be read first")
+
+// LookBriefly is Look for a member that can serve its data in any case. It gives up with ErrCrowded
+// when reading more than a crowd of objects takes longer than patience, or when there are more
+// than a catalog holds: anyone who can write to the bucket can add any number, and must not keep
+// etcd from starting. A bucket that does not answer is an error as for Look, however slow it is.
+func LookBriefly(ctx context.Context, s store.Reader, prefix string, own *Own, now func() time.Time) (Facts, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	began := now()
+	f, err := look(ctx, s, prefix, own, func(p catalog.Progress) {
+		if took := now().Sub(began); p.Listed+p.Read > crowd && took > patience {
+			cancel(fmt.Errorf("%w: %d objects were listed and %d of them read in %s; etcdbrctl list names those that are no snapshots", ErrCrowded, p.Listed, p.Read, took.Round(time.Second)))
+		}
+	})
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+	case errors.Is(cause, ErrCrowded):
+		return Facts{}, cause
+	case errors.Is(err, catalog.ErrFlooded):
+		return Facts{}, fmt.Errorf("%w: %w", ErrCrowded, err)
+	}
+	return f, err
+}
+
+func look(ctx context.Context, s store.Reader, prefix string, own *Own, progress func(catalog.Progress)) (Facts, error) {
+	c, err := catalog.Read(ctx, s, prefix, catalog.Options{Progress: progress})
 	if err != nil {
 		return Facts{}, fmt.Errorf("read the bucket: %w", err)
 	}

@@ -198,7 +198,7 @@ func (a *attempt) askBackup(ctx context.Context) error {
 		b = Backup{State: BackupUnreachable, Why: err.Error()}
 	}
 	switch b.State {
-	case BackupUnreachable, BackupNone, BackupExists, BackupNotConfigured:
+	case BackupUnreachable, BackupCrowded, BackupNone, BackupExists, BackupNotConfigured:
 	default:
 		return fmt.Errorf("the bucket is in no known state: %q", b.State)
 	}

@@ -123,6 +123,12 @@ func decideSoleWithData(f Facts) Decision {
 	switch f.Backup.State {
 	case BackupUnasked:
 		return Decision{Action: AskBackup, Rule: "2.3", Message: "the data must not be behind the backup"}
+	case BackupCrowded:
+		if f.Data.State == datadir.Valid {
+			return Decision{Action: Start, Rule: "2.18", Reason: agentapi.DBValidationSucceeded,
+				Message: fmt.Sprintf("the data (revision %d) are valid, and etcd does not wait until the bucket is read: %s", f.Data.Revision, f.Backup.Why)}
+		}
+		return waitForStore("2.4", f, "whether the data are behind the backup cannot be told")
 	case BackupUnreachable:
 		return waitForStore("2.4", f, "whether the data are behind the backup cannot be told")
 	case BackupNotConfigured:
@@ -184,7 +190,7 @@ func decideSoleWithout(f Facts) Decision {
 	switch f.Backup.State {
 	case BackupUnasked:
 		return Decision{Action: AskBackup, Rule: "6.1", Message: "there are no usable data"}
-	case BackupUnreachable:
+	case BackupUnreachable, BackupCrowded:
 		return waitForStore("6.2", f, "whether there is anything to restore cannot be told")
 	case BackupExists:
 		why := "there are no data"

@@ -151,6 +151,7 @@ func others(rev int, r Relation) func(*Facts) {
 var (
 	unasked  = bucket(BackupUnasked, 0, "")
 	down     = bucket(BackupUnreachable, 0, "")
+	crowded  = bucket(BackupCrowded, 0, "")
 	noBackup = bucket(BackupNone, 0, "")
 	backup9  = bucket(BackupExists, 9, RelationSame)
 	broken9  = broken(RelationSame)
@@ -258,6 +259,11 @@ var rules = map[string]map[string]struct {
 	"2.4": {
 		"the bucket does not answer":             {facts(1, down, has(datadir.Valid, 5)), Wait, agentapi.WaitingForStore},
 		"the bucket does not answer, blank data": {facts(1, down, has(datadir.Blank, 1)), Wait, agentapi.WaitingForStore},
+		"too many objects, blank data":           {facts(1, crowded, has(datadir.Blank, 1)), Wait, agentapi.WaitingForStore},
+	},
+	"2.18": {
+		"more objects than are read in time":            {facts(1, crowded, has(datadir.Valid, 5)), Start, agentapi.DBValidationSucceeded},
+		"more objects than are read in time, and a log": {facts(1, crowded, has(datadir.Valid, 5, atMost(9))), Start, agentapi.DBValidationSucceeded},
 	},
 	"2.5": {"no bucket": {facts(1, has(datadir.Valid, 5)), Start, agentapi.DBValidationSucceeded}},
 	"2.6": {

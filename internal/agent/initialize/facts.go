@@ -59,6 +59,9 @@ const (
 	BackupUnreachable   BackupState = "Unreachable"   // it cannot be told
 	BackupNone          BackupState = "None"          // the bucket answered: nothing to restore from
 	BackupExists        BackupState = "Exists"
+	// BackupCrowded: the bucket answers and holds too many objects to be read before valid data are
+	// served. It counts as BackupUnreachable for any other data.
+	BackupCrowded BackupState = "Crowded"
 )
 
 // Relation is how the history of the own data relates to the newest one in the bucket.
@@ -80,7 +83,7 @@ type Backup struct {
 	Broken   string            // of Exists: why the newest state cannot be restored; empty: it can
 	Owned    string            // of Exists: why they are another's, and nothing is restored from them; empty: they are not
 	Relation Relation          // of Exists
-	Why      string            // of Unreachable: the error; of RelationOther: which histories
+	Why      string            // of Unreachable and Crowded: the error; of RelationOther: which histories
 
 	Reason agentapi.BackupReason // of Unreachable: what kind of error; empty: it does not answer
 }

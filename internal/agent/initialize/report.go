@@ -99,7 +99,7 @@ func (a *attempt) wait(ctx context.Context, d Decision, most time.Duration) erro
 		}
 		a.o.Board.Move(state, sub, reason, d.Message)
 	}
-	if a.backup.State == BackupUnreachable {
+	if a.backup.State == BackupUnreachable || a.backup.State == BackupCrowded {
 		a.backupAt = time.Time{} // ask again
 	}
 	pause := min(a.pause, most)

@@ -268,7 +268,7 @@ func decideAllEmpty(f Facts, others []neighbour) Decision {
 	switch f.Backup.State {
 	case BackupUnasked:
 		return Decision{Action: AskBackup, Rule: "5.20", Message: "no member has data"}
-	case BackupUnreachable:
+	case BackupUnreachable, BackupCrowded:
 		return waitForStore("5.21", f, "whether there is anything to restore cannot be told, and no member has data")
 	case BackupExists:
 		first := f.Wanted[0].Name
