@@ -5,16 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"druid.internal/druid/internal/agent/config"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/agentapi/httpclient"
 )
 
 // supervisor is the wrapper beside the own etcd.
@@ -25,6 +24,9 @@ type supervisor struct {
 
 // supervisorTimeout bounds a call, not what is asked for.
 const supervisorTimeout = 10 * time.Second
+
+// maxSupervisorAnswer limits an answer, in bytes.
+const maxSupervisorAnswer = 2 << 10
 
 func newSupervisor(c config.Config, client *http.Client) (supervisor, error) {
 	u, err := url.Parse(c.Etcd.Endpoints[0])
@@ -98,9 +100,9 @@ func (s supervisor) call(ctx context.Context, method, path string) ([]byte, erro
 		return nil, err
 	}
 	defer resp.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(resp.Body, 512))
+	content, err := httpclient.Read(resp.Body, maxSupervisorAnswer)
 	if resp.StatusCode/100 != 2 {
-		return nil, &supervisorError{resp.StatusCode, strings.TrimSpace(string(content))} // what it said is a courtesy
+		return nil, &supervisorError{resp.StatusCode, httpclient.Excerpt(content)} // what it said is a courtesy
 	}
 	return content, err
 }

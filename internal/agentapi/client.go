@@ -14,13 +14,11 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/agentapi/auth"
+	"druid.internal/druid/internal/agentapi/httpclient"
 )
 
 // DefaultTimeout bounds a call that should be answered at once.
 const DefaultTimeout = 10 * time.Second
-
-// maxAnswer bounds an answer, in bytes.
-const maxAnswer = 32 << 20
 
 // ClientOptions say how a sidecar is called. The zero value shows no credential and trusts the
 // system's authorities.
@@ -32,12 +30,20 @@ type ClientOptions struct {
 	Log     *slog.Logger // told when changed files are used; nil: none
 }
 
+// Budget limits the memory for answers that are read at the same time. Acquire waits for so many
+// bytes.
+type Budget interface {
+	Acquire(ctx context.Context, bytes int64) error
+	Release(bytes int64)
+}
+
 // Client calls one sidecar. It may be used by many goroutines at the same time. An answer that is
 // not a success is a *[StatusError].
 type Client struct {
 	base    string
 	timeout time.Duration
 	http    *http.Client
+	budget  Budget // nil: no limit over all calls
 }
 
 // NewClient is for the sidecar at base, as in "https://etcd-main-0.etcd-main-peer:8080". It connects
@@ -51,17 +57,17 @@ func NewClient(base string, o ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newClient(base, h, o.Timeout), nil
+	return newClient(base, h, o.Timeout, nil), nil
 }
 
-// NewClientOver is NewClient for who makes calls by himself: h shows the credentials, and follows no
-// redirects, which would show them to others. Timeout 0 is DefaultTimeout.
-func NewClientOver(h *http.Client, base string, timeout time.Duration) (*Client, error) {
+// NewClientOver returns a client whose calls t sends, with the credentials that t adds. Timeout 0 is
+// DefaultTimeout. Answers take their memory from budget, which may be nil.
+func NewClientOver(t http.RoundTripper, base string, timeout time.Duration, budget Budget) (*Client, error) {
 	base, err := ParseBase(base)
 	if err != nil {
 		return nil, err
 	}
-	return newClient(base, h, timeout), nil
+	return newClient(base, httpclient.New(t), timeout, budget), nil
 }
 
 // ParseBase checks the address of a sidecar and returns it without a slash at the end.
@@ -82,11 +88,11 @@ func ParseBase(base string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-func newClient(base string, h *http.Client, timeout time.Duration) *Client {
+func newClient(base string, h *http.Client, timeout time.Duration, budget Budget) *Client {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	return &Client{base: base, timeout: timeout, http: h}
+	return &Client{base: base, timeout: timeout, http: h, budget: budget}
 }
 
 // At is a client with the same options for another sidecar, as for the next member of a cluster.
@@ -96,7 +102,7 @@ func (c *Client) At(base string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newClient(base, c.http, c.timeout), nil
+	return newClient(base, c.http, c.timeout, c.budget), nil
 }
 
 // Base is the sidecar's address.
@@ -120,7 +126,7 @@ func (c *Client) InitStatus(ctx context.Context) (InitState, error) {
 	case InitNew, InitProgress, InitSuccessful, InitFailed:
 		return s, nil
 	}
-	return "", fmt.Errorf("GET %s%s: answered %q, which is no state of an initialization; does a sidecar listen there?", c.base, InitStatus, firstLine(text))
+	return "", fmt.Errorf("GET %s%s: answered %s, which is no state of an initialization; does a sidecar listen there?", c.base, InitStatus, httpclient.Excerpt(text))
 }
 
 // InitAcknowledge says that the outcome was seen: the status is InitNew again.
@@ -148,17 +154,24 @@ func (c *Client) Healthy(ctx context.Context) (bool, error) {
 
 // Member is what the sidecar knows about its member.
 func (c *Client) Member(ctx context.Context) (Member, error) {
-	return get[Member](ctx, c.soon, http.MethodGet, MemberPath)
+	m, err := get[Member](ctx, c.soon, http.MethodGet, MemberPath)
+	return m.Bounded(), err
 }
 
 // Operations are the long operations of the sidecar.
 func (c *Client) Operations(ctx context.Context) ([]Operation, error) {
-	return get[[]Operation](ctx, c.soon, http.MethodGet, Operations)
+	all, err := get[[]Operation](ctx, c.soon, http.MethodGet, Operations)
+	for i := range all {
+		all[i] = all[i].bounded()
+	}
+	return all, err
 }
 
 // Refuse has the member's etcd refuse clients for so long, or admit them with 0.
 func (c *Client) Refuse(ctx context.Context, d time.Duration) (Refusal, error) {
-	return get[Refusal](ctx, c.soon, http.MethodPost, Clients+"?refuse="+d.String())
+	r, err := get[Refusal](ctx, c.soon, http.MethodPost, Clients+"?refuse="+d.String())
+	r.Impossible = Clip(r.Impossible, MaxText)
+	return r, err
 }
 
 // Full takes a full snapshot. It lasts as long as the upload.
@@ -167,23 +180,81 @@ func (c *Client) Full(ctx context.Context, final bool) (Snapshot, error) {
 	if final {
 		path += "?final=true"
 	}
-	return get[Snapshot](ctx, c.call, http.MethodPost, path)
+	return bounded(get[Snapshot](ctx, c.call, http.MethodPost, path))
 }
 
 // Final takes a final full snapshot for a purpose, such as one hibernation of one Etcd. It gives the newest full again
 // if that was taken for the same purpose and nothing has changed since.
 func (c *Client) Final(ctx context.Context, purpose string) (Snapshot, error) {
-	return get[Snapshot](ctx, c.call, http.MethodPost, Full+"?final=true&for="+url.QueryEscape(purpose))
+	return bounded(get[Snapshot](ctx, c.call, http.MethodPost, Full+"?final=true&for="+url.QueryEscape(purpose)))
 }
 
 // Delta uploads what is not in the bucket yet; nil: there is nothing.
 func (c *Client) Delta(ctx context.Context) (*Snapshot, error) {
-	return get[*Snapshot](ctx, c.call, http.MethodPost, Delta)
+	s, err := get[*Snapshot](ctx, c.call, http.MethodPost, Delta)
+	if s != nil {
+		*s = s.bounded()
+	}
+	return s, err
 }
 
-// Latest are the newest full and the deltas after it.
+// Latest returns the newest full and the newest delta after it. The sidecar lists all deltas; the
+// client keeps the last.
 func (c *Client) Latest(ctx context.Context) (LatestSnapshots, error) {
-	return get[LatestSnapshots](ctx, c.call, http.MethodGet, Latest)
+	var l newest
+	if err := c.call(ctx, http.MethodGet, Latest, &l); err != nil {
+		return LatestSnapshots{}, err
+	}
+	return LatestSnapshots(l), nil
+}
+
+// newest is [LatestSnapshots] of which the last delta is kept: a long chain has thousands.
+type newest LatestSnapshots
+
+func (l *newest) decode(content []byte) error {
+	var answer struct {
+		FullSnapshot   json.RawMessage `json:"fullSnapshot"`
+		DeltaSnapshots json.RawMessage `json:"deltaSnapshots"`
+	}
+	if err := json.Unmarshal(content, &answer); err != nil {
+		return err
+	}
+	full, err := decodeSnapshot(answer.FullSnapshot)
+	if err != nil {
+		return err
+	}
+	l.FullSnapshot = full
+	if len(answer.DeltaSnapshots) == 0 || string(answer.DeltaSnapshots) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(answer.DeltaSnapshots))
+	if open, err := d.Token(); err != nil || open != json.Delim('[') {
+		return errors.Join(errors.New("deltaSnapshots is not a list"), err)
+	}
+	var last json.RawMessage
+	for d.More() {
+		if err := d.Decode(&last); err != nil {
+			return err
+		}
+	}
+	delta, err := decodeSnapshot(last)
+	if delta != nil {
+		l.DeltaSnapshots = []*Snapshot{delta}
+	}
+	return err
+}
+
+// decodeSnapshot returns nil for null or nothing.
+func decodeSnapshot(content []byte) (*Snapshot, error) {
+	var s *Snapshot
+	if len(content) == 0 {
+		return nil, nil
+	}
+	if err := httpclient.Decode(content, limitOf(Full), &s); err != nil || s == nil {
+		return nil, err
+	}
+	one := s.bounded()
+	return &one, nil
 }
 
 // Timeline is what the bucket holds.
@@ -193,17 +264,17 @@ func (c *Client) Timeline(ctx context.Context) (Timeline, error) {
 
 // Defragment begins the defragmentation of all members.
 func (c *Client) Defragment(ctx context.Context) (Operation, error) {
-	return get[Operation](ctx, c.soon, http.MethodPost, Defragment)
+	return bounded(get[Operation](ctx, c.soon, http.MethodPost, Defragment))
 }
 
 // Verify begins the proof that the newest chain can be restored.
 func (c *Client) Verify(ctx context.Context) (Operation, error) {
-	return get[Operation](ctx, c.soon, http.MethodPost, Verify)
+	return bounded(get[Operation](ctx, c.soon, http.MethodPost, Verify))
 }
 
 // Compact begins to replay the newest chain into one new full.
 func (c *Client) Compact(ctx context.Context) (Operation, error) {
-	return get[Operation](ctx, c.soon, http.MethodPost, Compact)
+	return bounded(get[Operation](ctx, c.soon, http.MethodPost, Compact))
 }
 
 func get[T any](ctx context.Context, call func(context.Context, string, string, any) error, method, path string) (T, error) {
@@ -212,6 +283,11 @@ func get[T any](ctx context.Context, call func(context.Context, string, string, 
 		return none, err
 	}
 	return v, nil
+}
+
+// bounded returns an answer with its texts within the limits.
+func bounded[T interface{ bounded() T }](answer T, err error) (T, error) {
+	return answer.bounded(), err
 }
 
 // soon is call for what is answered at once.
@@ -237,23 +313,45 @@ func (c *Client) call(ctx context.Context, method, path string, into any) error 
 		return fmt.Errorf("%s: %w", where, cause(ctx, err))
 	}
 	defer resp.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	switch {
-	case resp.StatusCode/100 != 2:
+	if resp.StatusCode/100 != 2 {
+		content, _ := httpclient.Read(resp.Body, maxExcuse)
 		return newStatusError(resp, method, c.base+path, content)
-	case err != nil:
-		return fmt.Errorf("%s: read the answer: %w", where, cause(ctx, err))
-	case len(content) > maxAnswer:
-		return fmt.Errorf("%s: the answer is larger than %d bytes", where, maxAnswer)
 	}
-	switch into := into.(type) {
-	case nil:
-	case *[]byte:
-		*into = content
-	default:
-		if err := json.Unmarshal(content, into); err != nil {
-			return fmt.Errorf("%s: the answer is not what a sidecar says: %w", where, err)
+	if err := c.read(ctx, resp.Body, limitOf(path), into); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return nil
+}
+
+// maxExcuse limits the answer that is not a success, in bytes: its first line becomes an error.
+const maxExcuse = 1 << 10
+
+// read reads a success within the limit.
+func (c *Client) read(ctx context.Context, body io.Reader, limit httpclient.Limit, into any) error {
+	if into == nil {
+		return nil
+	}
+	if c.budget != nil {
+		if err := c.budget.Acquire(ctx, limit.Cost()); err != nil {
+			return fmt.Errorf("wait for memory to read the answer: %w", cause(ctx, err))
 		}
+		defer c.budget.Release(limit.Cost())
+	}
+	content, err := httpclient.Read(body, limit.Bytes)
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", cause(ctx, err))
+	}
+	switch v := into.(type) {
+	case *[]byte:
+		*v = content
+		return nil
+	case interface{ decode([]byte) error }:
+		err = v.decode(content)
+	default:
+		err = httpclient.Decode(content, limit, into)
+	}
+	if err != nil {
+		return fmt.Errorf("the answer is not what a sidecar says: %w", err)
 	}
 	return nil
 }
@@ -271,21 +369,10 @@ func cause(ctx context.Context, err error) error {
 }
 
 func newStatusError(resp *http.Response, method, address string, content []byte) *StatusError {
-	e := &StatusError{Method: method, Code: resp.StatusCode, Text: firstLine(content)}
+	e := &StatusError{Method: method, Code: resp.StatusCode, Text: httpclient.Excerpt(content)}
 	e.URL, _, _ = strings.Cut(address, "?")
 	// An empty Allow says: switched off by configuration, whatever the method.
 	allow := resp.Header.Values("Allow")
 	e.NoStore = e.Code == http.StatusMethodNotAllowed && len(allow) == 1 && allow[0] == ""
 	return e
-}
-
-// firstLine is the first line of an answer, made fit for a log.
-func firstLine(content []byte) string {
-	line, _, _ := bytes.Cut(bytes.TrimSpace(content[:min(len(content), 1<<10)]), []byte("\n"))
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(strings.TrimSpace(string(line)), "?"))
 }

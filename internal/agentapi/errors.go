@@ -51,7 +51,7 @@ func CodeOf(err error) int {
 type StatusError struct {
 	Method, URL string
 	Code        int
-	Text        string // the first line of the answer, at most 1 KiB
+	Text        string // the first line of the answer, quoted and at most a few hundred bytes; empty: there is none
 	// NoStore tells a 405 of a sidecar without a store from one for a wrong method.
 	NoStore bool
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -16,6 +15,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/agentapi/httpclient"
 )
 
 // api is the API server, for the two objects of one member.
@@ -98,7 +100,7 @@ func (a *api) do(ctx context.Context, method, path, kind string, body []byte, in
 	}
 	defer resp.Body.Close()
 	a.compare(resp.Header.Get("Date"), began, a.now())
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	text, err := httpclient.Read(resp.Body, maxAnswer)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -126,7 +128,7 @@ func reason(err error) string {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return clip(err.Error(), maxText)
+	return agentapi.Clip(err.Error(), agentapi.MaxText)
 }
 
 // Situation is what the API server does with our requests.
@@ -165,7 +167,7 @@ func refusal(resp *http.Response, text []byte) *callError {
 	e := &callError{code: resp.StatusCode, situation: situationOf(resp.StatusCode)}
 	var s metav1.Status
 	if json.Unmarshal(text, &s) == nil {
-		e.message = clip(s.Message, maxText)
+		e.message = agentapi.Clip(s.Message, agentapi.MaxText)
 	}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		e.after = min(time.Duration(s)*time.Second, longestWait)

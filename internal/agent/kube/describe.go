@@ -2,9 +2,7 @@ package kube
 
 import (
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,21 +11,13 @@ import (
 	"druid.internal/druid/internal/agentapi"
 )
 
-// Bounds of what is written: an object must not grow with the age of a cluster.
-const (
-	maxTransitions = 32
-	maxMismatches  = 16
-	maxListed      = 10  // findings, and names, as the resource allows
-	maxText        = 600 // bytes of one message
-)
-
 // describe is what is known of a member as its EtcdMember has it.
 func describe(m agentapi.Member) druidv1alpha1.MemberReport {
 	secure := securePeers(m)
 	r := druidv1alpha1.MemberReport{
 		ID: known(m.ID, m.Data.ID), ClusterID: known(m.ClusterID, m.Data.ClusterID),
 		PeerTLSEnabled: &secure, PeerURLs: m.PeerURLs,
-		Waiting: clip(m.Waiting, maxText), VolumeFull: clip(m.VolumeFull, maxText), BackupLeader: m.BackupLeader,
+		Waiting: agentapi.Clip(m.Waiting, agentapi.MaxText), VolumeFull: agentapi.Clip(m.VolumeFull, agentapi.MaxText), BackupLeader: m.BackupLeader,
 		Snapshots: snapshots(m), LastRestoration: restoration(m.LastRestoration), LastDefragmentation: defragmentation(m.LastDefragmentation),
 		VolumeMismatches: mismatches(m.VolumeMismatches), Transitions: transitions(m.Transitions),
 	}
@@ -63,7 +53,7 @@ func snapshots(m agentapi.Member) *druidv1alpha1.MemberSnapshots {
 			AccumulatedDeltaSize: size(s.AccumulatedDeltaSize), NothingNew: at(s.NothingNew), Proof: proof(s.Proof), Bucket: bucket(s.Bucket)}
 	}
 	if f := m.BackupFailure; f != nil {
-		out.Failure = &druidv1alpha1.SnapshotFailure{Since: metav1.NewTime(f.Since), Reason: string(f.Reason), Message: clip(f.Message, maxText)}
+		out.Failure = &druidv1alpha1.SnapshotFailure{Since: metav1.NewTime(f.Since), Reason: string(f.Reason), Message: agentapi.Clip(f.Message, agentapi.MaxText)}
 	}
 	return &out
 }
@@ -72,7 +62,7 @@ func proof(p *agentapi.Proof) *druidv1alpha1.SnapshotProof {
 	if p == nil {
 		return nil
 	}
-	out := &druidv1alpha1.SnapshotProof{EndedAt: metav1.NewTime(p.EndedAt), Result: druidv1alpha1.SnapshotProofResult(p.Result), Base: p.Base, EndRevision: p.EndRevision, Message: clip(p.Message, maxText)}
+	out := &druidv1alpha1.SnapshotProof{EndedAt: metav1.NewTime(p.EndedAt), Result: druidv1alpha1.SnapshotProofResult(p.Result), Base: p.Base, EndRevision: p.EndRevision, Message: agentapi.Clip(p.Message, agentapi.MaxText)}
 	if p.Seconds > 0 {
 		out.Took = &metav1.Duration{Duration: time.Duration(p.Seconds * float64(time.Second)).Round(time.Millisecond)}
 	}
@@ -92,17 +82,17 @@ func bucket(b *agentapi.Bucket) *druidv1alpha1.BackupStatus {
 	}
 	out := &druidv1alpha1.BackupStatus{
 		LookedAt: metav1.NewTime(b.LookedAt), FirstRestorable: restorable(b.First), LastRestorable: restorable(b.Last),
-		ProtectionLevel: b.Level, ProtectedUntil: at(b.Until), Protection: clip(b.Protection, maxText), ProtectionInferred: b.Inferred,
+		ProtectionLevel: b.Level, ProtectedUntil: at(b.Until), Protection: agentapi.Clip(b.Protection, agentapi.MaxText), ProtectionInferred: b.Inferred,
 		TamperFindingsCount: int32(b.TamperingCount), ExcludedSnapshotsCount: int32(b.ExcludedCount), //nolint:gosec // numbers of objects below a prefix
 	}
 	if b.Period > 0 {
 		out.RetentionPeriod = &metav1.Duration{Duration: time.Duration(b.Period) * time.Second}
 	}
-	for _, f := range b.Tampering[:min(len(b.Tampering), maxListed)] {
-		out.TamperFindings = append(out.TamperFindings, druidv1alpha1.TamperFinding{Code: f.Code, Message: clip(f.Text, maxText)})
+	for _, f := range b.Tampering[:min(len(b.Tampering), agentapi.MaxListed)] {
+		out.TamperFindings = append(out.TamperFindings, druidv1alpha1.TamperFinding{Code: f.Code, Message: agentapi.Clip(f.Text, agentapi.MaxText)})
 	}
-	for _, name := range b.Excluded[:min(len(b.Excluded), maxListed)] {
-		out.ExcludedSnapshots = append(out.ExcludedSnapshots, clip(name, maxText))
+	for _, name := range b.Excluded[:min(len(b.Excluded), agentapi.MaxListed)] {
+		out.ExcludedSnapshots = append(out.ExcludedSnapshots, agentapi.Clip(name, agentapi.MaxText))
 	}
 	return out
 }
@@ -119,7 +109,7 @@ func restoration(r *agentapi.Restored) *druidv1alpha1.Restoration {
 		return nil
 	}
 	return &druidv1alpha1.Restoration{Type: druidv1alpha1.RestorationType(r.Type), Status: druidv1alpha1.OperationOutcome(r.Status),
-		Message: clip(r.Message, maxText), StartTime: metav1.NewTime(r.Start), EndTime: at(r.End)}
+		Message: agentapi.Clip(r.Message, agentapi.MaxText), StartTime: metav1.NewTime(r.Start), EndTime: at(r.End)}
 }
 
 func defragmentation(d *agentapi.Defragmentation) *druidv1alpha1.Defragmentation {
@@ -127,7 +117,7 @@ func defragmentation(d *agentapi.Defragmentation) *druidv1alpha1.Defragmentation
 		return nil
 	}
 	out := &druidv1alpha1.Defragmentation{StartTime: metav1.NewTime(d.Start), EndTime: at(d.End), Status: druidv1alpha1.OperationOutcome(d.Status),
-		Reason: d.Reason, Message: clip(d.Message, maxText), InitialDBSize: size(d.InitialDBSize)}
+		Reason: d.Reason, Message: agentapi.Clip(d.Message, agentapi.MaxText), InitialDBSize: size(d.InitialDBSize)}
 	if d.FinalDBSize > 0 {
 		out.FinalDBSize = size(d.FinalDBSize)
 	}
@@ -138,7 +128,7 @@ func defragmentation(d *agentapi.Defragmentation) *druidv1alpha1.Defragmentation
 // with all restarts.
 func mismatches(all []agentapi.Mismatch) (out []druidv1alpha1.VolumeMismatch) {
 	for _, m := range all {
-		next := druidv1alpha1.VolumeMismatch{IdentifiedAt: metav1.NewTime(m.IdentifiedAt), FixedAt: at(m.FixedAt), VolumeID: clip(m.VolumeID, maxText), NumRestarts: int32(m.Restarts)}
+		next := druidv1alpha1.VolumeMismatch{IdentifiedAt: metav1.NewTime(m.IdentifiedAt), FixedAt: at(m.FixedAt), VolumeID: agentapi.Clip(m.VolumeID, agentapi.MaxText), NumRestarts: int32(m.Restarts)}
 		out = mergeMismatch(out, next)
 	}
 	return out
@@ -152,13 +142,13 @@ func mergeMismatch(all []druidv1alpha1.VolumeMismatch, next druidv1alpha1.Volume
 		}
 		all = slices.Delete(all, i, i+1)
 	}
-	return last(append(all, next), maxMismatches)
+	return last(append(all, next), agentapi.MaxMismatches)
 }
 
 func transitions(all []agentapi.Transition) (out []druidv1alpha1.MemberTransition) {
-	for _, t := range last(all, maxTransitions) {
+	for _, t := range last(all, agentapi.MaxTransitions) {
 		out = append(out, druidv1alpha1.MemberTransition{State: druidv1alpha1.MemberState(t.State), SubState: druidv1alpha1.MemberSubState(t.SubState),
-			Reason: druidv1alpha1.MemberReason(t.Reason), TransitionTime: metav1.NewTime(t.Time), Message: clip(t.Message, maxText)})
+			Reason: druidv1alpha1.MemberReason(t.Reason), TransitionTime: metav1.NewTime(t.Time), Message: agentapi.Clip(t.Message, agentapi.MaxText)})
 	}
 	return out
 }
@@ -177,18 +167,4 @@ func at(t *time.Time) *metav1.Time {
 	}
 	out := metav1.NewTime(*t)
 	return &out
-}
-
-// clip keeps a text to one line of so many bytes.
-func clip(text string, most int) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
-	if len(text) <= most {
-		return text
-	}
-	const mark = "..."
-	cut := most - len(mark)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + mark
 }

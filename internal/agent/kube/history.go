@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/agentapi"
 )
 
 // since continues what the sidecar's earlier life said with what is known in this one. Before is
@@ -44,12 +45,12 @@ func stateOf(all []druidv1alpha1.MemberTransition) druidv1alpha1.MemberState {
 // If it finds another one, it was not there when that changed, but the reason is clear.
 func allTransitions(before, now []druidv1alpha1.MemberTransition) []druidv1alpha1.MemberTransition {
 	if len(before) == 0 || len(now) == 0 {
-		return last(slices.Concat(before, now), maxTransitions)
+		return last(slices.Concat(before, now), agentapi.MaxTransitions)
 	}
 	left, found := before[len(before)-1], now[0]
 	running := found.State == druidv1alpha1.MemberStarted
 	if left.State == found.State && left.SubState == found.SubState && (left.Reason == found.Reason || running) {
-		return last(slices.Concat(before, now[1:]), maxTransitions)
+		return last(slices.Concat(before, now[1:]), agentapi.MaxTransitions)
 	}
 	switch {
 	case running && left.SubState == druidv1alpha1.MemberLearner:
@@ -59,7 +60,7 @@ func allTransitions(before, now []druidv1alpha1.MemberTransition) []druidv1alpha
 	case running && left.SubState == druidv1alpha1.MemberLeader:
 		found.Reason = druidv1alpha1.MemberReasonLostClusterLeadership
 	}
-	return last(slices.Concat(before, []druidv1alpha1.MemberTransition{found}, now[1:]), maxTransitions)
+	return last(slices.Concat(before, []druidv1alpha1.MemberTransition{found}, now[1:]), agentapi.MaxTransitions)
 }
 
 // lastSnapshots keeps what is known of the bucket until somebody knows better: a member that does not

@@ -191,13 +191,13 @@ func TestWhatIsWrittenStaysSmall(t *testing.T) {
 	if n := len(text(twice)); n > 50_000 {
 		t.Errorf("%d bytes", n)
 	}
-	if len(twice.Transitions) != maxTransitions || len(twice.VolumeMismatches) > maxMismatches {
+	if len(twice.Transitions) != agentapi.MaxTransitions || len(twice.VolumeMismatches) > agentapi.MaxMismatches {
 		t.Errorf("%d transitions, %d mismatches", len(twice.Transitions), len(twice.VolumeMismatches))
 	}
-	if got := twice.Transitions[maxTransitions-1].Reason; got != "99" {
+	if got := twice.Transitions[agentapi.MaxTransitions-1].Reason; got != "99" {
 		t.Errorf("the newest transition is %s, want 99", got)
 	}
-	if w := twice.Waiting; len(w) > maxText || !strings.HasSuffix(w, "...") || !utf8.ValidString(w) || strings.ContainsRune(w, '\n') {
+	if w := twice.Waiting; len(w) > agentapi.MaxText || !strings.HasSuffix(w, "...") || !utf8.ValidString(w) || strings.ContainsRune(w, '\n') {
 		t.Errorf("the message is %q", w)
 	}
 }

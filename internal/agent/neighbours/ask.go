@@ -23,6 +23,10 @@ const (
 	DefaultEtcdTimeout = time.Second
 )
 
+// maxEtcdAnswer limits a message of an etcd, in bytes. It is asked for its status, its members and
+// changes of them.
+const maxEtcdAnswer = 512 << 10
+
 // Asker asks. Its methods may be called concurrently.
 type Asker struct {
 	sidecar func(ctx context.Context, base string) (agentapi.Member, error)
@@ -70,7 +74,7 @@ func New(o Options) *Asker {
 	if a.outside = o.Outside; a.outside == nil {
 		a.outside = func() []string { return nil }
 	}
-	a.etcd.DialTimeout = changeTimeout
+	a.etcd.DialTimeout, a.etcd.MaxReceive = changeTimeout, maxEtcdAnswer
 	a.sidecar = func(ctx context.Context, base string) (agentapi.Member, error) {
 		c, err := o.Sidecar.At(base)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -330,7 +331,7 @@ func TestTheClientGetsTheErrorsOfTheServerBack(t *testing.T) {
 			}
 		}
 		var status *agentapi.StatusError
-		if !errors.As(err, &status) || status.Text != failure.Error() || err.Error() != fmt.Sprintf("POST %s/snapshot/full: %d %s: %v", s.url, status.Code, http.StatusText(status.Code), failure) {
+		if !errors.As(err, &status) || status.Text != strconv.Quote(failure.Error()) || err.Error() != fmt.Sprintf("POST %s/snapshot/full: %d %s: %q", s.url, status.Code, http.StatusText(status.Code), failure) {
 			t.Errorf("%v, want the text %q", err, failure)
 		}
 	}

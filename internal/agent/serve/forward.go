@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strings"
 	"time"
 
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/agentapi/httpclient"
 	"druid.internal/druid/internal/agentapi/httpserver"
 )
 
@@ -99,11 +99,14 @@ func (e *refusedError) Error() string {
 	return "it does not accept this sidecar's credentials: " + e.text
 }
 
+// maxExcuse limits what is read of a refusal, in bytes.
+const maxExcuse = 1 << 10
+
 // modify keeps of the leader's headers those that belong to the answer.
 func modify(resp *http.Response) error {
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
-		return &refusedError{strings.Join(strings.Fields(string(text)), " ")}
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxExcuse))
+		return &refusedError{httpclient.Excerpt(text)}
 	}
 	keep := http.Header{}
 	for _, name := range []string{"Content-Type", "Content-Length", "Allow", "Retry-After"} {

@@ -251,7 +251,7 @@ func TestARefusalByTheLeaderIsNotTakenForOneOfTheCaller(t *testing.T) {
 	})
 	l.set(two.url, nil)
 	resp, body := call(t, p.caller(t, "", nil, authtest.Leaf{}), "POST", one.url+"/snapshot/full", goodToken)
-	want := "the backup leader " + two.url + ": it does not accept this sidecar's credentials: the bearer token is not accepted\n"
+	want := "the backup leader " + two.url + ": it does not accept this sidecar's credentials: \"the bearer token is not accepted\"\n"
 	if resp.StatusCode != 502 || body != want || resp.Header.Get("WWW-Authenticate") != "" {
 		t.Errorf("%s %q %v, want 502 and %q", resp.Status, body, resp.Header, want)
 	}

@@ -13,9 +13,6 @@ import (
 	"druid.internal/druid/internal/agentapi"
 )
 
-// MaxTransitions is how many transitions are remembered.
-const MaxTransitions = 32
-
 // Board is the state of one member. Its methods may be called concurrently.
 type Board struct {
 	now func() time.Time
@@ -45,8 +42,8 @@ func (b *Board) Move(state agentapi.State, sub agentapi.SubState, reason agentap
 			return false
 		}
 	}
-	if len(all) >= MaxTransitions {
-		all = append(all[:0], all[len(all)-MaxTransitions+1:]...)
+	if len(all) >= agentapi.MaxTransitions {
+		all = append(all[:0], all[len(all)-agentapi.MaxTransitions+1:]...)
 	}
 	b.member.Transitions = append(all, agentapi.Transition{State: state, SubState: sub, Reason: reason, Time: b.now().UTC(), Message: message})
 	b.log.Info("the member changed its state", "state", state, "subState", sub, "reason", reason, "message", message)
@@ -59,12 +56,12 @@ func (b *Board) Update(change func(*agentapi.Member)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(&b.member)
-	if n := len(b.member.Transitions); n > MaxTransitions {
-		b.member.Transitions = b.member.Transitions[n-MaxTransitions:]
+	if n := len(b.member.Transitions); n > agentapi.MaxTransitions {
+		b.member.Transitions = b.member.Transitions[n-agentapi.MaxTransitions:]
 	}
 }
 
-// Get is a copy of the state that nobody else changes.
+// Get returns a copy of the state that nobody else changes, within the limits of what a sidecar reports.
 func (b *Board) Get() agentapi.Member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +74,7 @@ func (b *Board) Get() agentapi.Member {
 	if err := json.Unmarshal(text, &out); err != nil {
 		panic(err)
 	}
-	return out
+	return out.Bounded()
 }
 
 // State is the newest transition; the zero value if there was none.

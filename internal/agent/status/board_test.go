@@ -53,17 +53,17 @@ func TestOldTransitionsAreForgotten(t *testing.T) {
 	if got := b.State(); got != (agentapi.Transition{}) {
 		t.Errorf("a new board has the transition %v", got)
 	}
-	for i := range MaxTransitions + 5 {
+	for i := range agentapi.MaxTransitions + 5 {
 		b.Move(agentapi.Started, agentapi.Follower, agentapi.Reason(fmt.Sprint(i)), "")
 	}
 	got := b.Get().Transitions
-	if len(got) != MaxTransitions || got[0].Reason != "5" || got[MaxTransitions-1].Reason != agentapi.Reason(fmt.Sprint(MaxTransitions+4)) {
+	if len(got) != agentapi.MaxTransitions || got[0].Reason != "5" || got[agentapi.MaxTransitions-1].Reason != agentapi.Reason(fmt.Sprint(agentapi.MaxTransitions+4)) {
 		t.Errorf("%d transitions, from %s to %s", len(got), got[0].Reason, got[len(got)-1].Reason)
 	}
 	b.Update(func(m *agentapi.Member) {
 		m.Transitions = append(m.Transitions, agentapi.Transition{Reason: "last"})
 	})
-	if got := b.Get().Transitions; len(got) != MaxTransitions || got[MaxTransitions-1].Reason != "last" {
+	if got := b.Get().Transitions; len(got) != agentapi.MaxTransitions || got[agentapi.MaxTransitions-1].Reason != "last" {
 		t.Errorf("after an update there are %d transitions", len(got))
 	}
 }

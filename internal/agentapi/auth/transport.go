@@ -5,10 +5,10 @@ import (
 	"crypto/x509"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
-	"time"
+
+	"druid.internal/druid/internal/agentapi/httpclient"
 )
 
 // Credentials are what a caller shows, and whom it trusts. The files are read anew for each call.
@@ -123,29 +123,8 @@ func (t *Transport) current() *http.Transport {
 	if t.base != nil {
 		t.base.CloseIdleConnections()
 	}
-	t.base, t.made = newBase(config), made
+	t.base, t.made = httpclient.Transport(config), made
 	return t.base
-}
-
-// newBase has no proxy: members of a cluster speak to each other directly.
-func newBase(config *tls.Config) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	dialer := &net.Dialer{
-		Timeout: 5 * time.Second,
-		// A server that vanished during a long call is noticed within half a minute.
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
-	}
-	return &http.Transport{
-		DialContext:            dialer.DialContext,
-		TLSClientConfig:        config,
-		TLSHandshakeTimeout:    5 * time.Second,
-		Protocols:              protocols,
-		MaxIdleConnsPerHost:    2,
-		IdleConnTimeout:        30 * time.Second, // below what servers grant
-		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true,
-	}
 }
 
 // CloseIdleConnections closes the connections that no call uses.
@@ -164,8 +143,5 @@ func NewClient(c Credentials, log *slog.Logger) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{
-		Transport:     t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	return httpclient.New(t), nil
 }

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -23,9 +23,13 @@ import (
 // A pod of the original cannot be asked by its sidecar, which tells nothing about its member. Its etcd
 // tells the same: who it is, who leads, and who belongs to the cluster.
 
+// maxEtcdAnswer limits a message of an etcd that is asked for its status and its members, in bytes:
+// 99 members of a few KiB.
+const maxEtcdAnswer = 512 << 10
+
 // etcds says how the etcds of an Etcd are reached, all but their addresses.
 func (a httpAsker) etcds(ctx context.Context, e *druidv1alpha1.Etcd) (member.Config, error) {
-	cfg := member.Config{InsecureTransport: true, DialTimeout: askTimeout}
+	cfg := member.Config{InsecureTransport: true, DialTimeout: askTimeout, MaxReceive: maxEtcdAnswer}
 	t := e.Spec.Etcd.ClientUrlTLS
 	if t == nil {
 		return cfg, nil
@@ -109,7 +113,7 @@ func memberOfEtcd(st member.Status, all member.Membership) (agentapi.Member, err
 	for _, p := range all.Peers {
 		m.Etcd.Members = append(m.Etcd.Members, agentapi.Listed{ID: idText(p.ID), Name: p.Name, PeerURLs: p.PeerURLs, Learner: p.Learner})
 	}
-	return m, nil
+	return m.Bounded(), nil
 }
 
 // idText is an id as sidecars tell it; empty: none.
@@ -123,14 +127,14 @@ func idText(id uint64) string {
 // full has the sidecars of the original take a full snapshot; those that do not make the backups pass
 // the call on to the one that does. They cannot be asked to prove that it can be restored.
 func (a httpAsker) full(ctx context.Context, e *druidv1alpha1.Etcd, pods []*corev1.Pod, what Snapshot, timeout time.Duration) error {
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: e.LocalHostName()}
+	var authorities *x509.CertPool
 	scheme, port := "http", 8080
 	if p := e.Spec.Backup.Port; p != nil {
 		port = int(*p)
 	}
 	if b := e.Spec.Backup.TLS; b != nil {
 		var err error
-		if t.RootCAs, err = a.dials().Authorities(ctx, e, b); err != nil {
+		if authorities, err = a.dials().Authorities(ctx, e, b); err != nil {
 			return err
 		}
 		scheme = "https"
@@ -142,8 +146,7 @@ func (a httpAsker) full(ctx context.Context, e *druidv1alpha1.Etcd, pods []*core
 		if !desired.OfOriginal(p.Spec) || p.Status.PodIP == "" || p.DeletionTimestamp != nil {
 			continue
 		}
-		h := &http.Client{Transport: &http.Transport{TLSClientConfig: t.Clone()}}
-		c, err := agentapi.NewClientOver(h, scheme+"://"+net.JoinHostPort(p.Status.PodIP, strconv.Itoa(port)), askTimeout)
+		c, err := a.dials().Upstream(scheme+"://"+net.JoinHostPort(p.Status.PodIP, strconv.Itoa(port)), authorities, e.LocalHostName())
 		if err != nil {
 			return err
 		}

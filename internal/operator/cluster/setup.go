@@ -27,6 +27,7 @@ import (
 	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/metrics"
+	"druid.internal/druid/internal/operator/sidecars"
 )
 
 // Setup adds the controller to the manager, whose cache must be that of [CacheOptions].
@@ -36,12 +37,12 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		return err
 	}
 	c := cfg.Controllers.Etcd
-	sidecars := httpAsker{secrets: mgr.GetAPIReader(), log: log}
+	asker := httpAsker{secrets: mgr.GetAPIReader(), budget: sidecars.NewBudget(), log: log}
 	measured := metrics.New()
 	if err := measured.Register(ctrlmetrics.Registry, mgr.GetCache(), mgr.Elected(), time.Now); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
-	snapshots := newSnapshots(sidecars, time.Now, log, measured)
+	snapshots := newSnapshots(asker, time.Now, log, measured)
 	if err := mgr.Add(snapshots); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		cluster:    kube.NewCluster(mgr.GetAPIReader()),
 		applier:    kube.NewApplier(mgr.GetClient(), mgr.GetAPIReader()),
 		recorder:   mgr.GetEventRecorder("etcd-druid"),
-		sidecars:   sidecars,
+		sidecars:   asker,
 		snapshots:  snapshots,
 		metrics:    measured,
 		configs:    newConfigurations(),

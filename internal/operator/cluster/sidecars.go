@@ -31,6 +31,7 @@ const askTimeout = 3 * time.Second
 // hold at the moment.
 type httpAsker struct {
 	secrets client.Reader
+	budget  agentapi.Budget
 	log     *slog.Logger
 }
 
@@ -60,7 +61,7 @@ func (a httpAsker) ask(ctx context.Context, o *Observed) map[int]agentapi.Member
 			err = fmt.Errorf("that of %q answers", m.Name) // the address belongs to another pod since
 		}
 		if err != nil {
-			a.log.Info("a member did not answer", "namespace", pod.Namespace, "pod", pod.Name, "error", err)
+			a.log.Info("a member did not answer", "namespace", pod.Namespace, "pod", pod.Name, "error", agentapi.Clip(err.Error(), agentapi.MaxText))
 			return
 		}
 		mu.Lock()
@@ -128,5 +129,5 @@ func (a httpAsker) dialer(ctx context.Context, e *druidv1alpha1.Etcd) (dialer, e
 }
 
 func (a httpAsker) dials() sidecars.Dialer {
-	return sidecars.Dialer{Secrets: a.secrets, Timeout: askTimeout}
+	return sidecars.Dialer{Secrets: a.secrets, Timeout: askTimeout, Budget: a.budget}
 }

@@ -33,7 +33,7 @@ func TestAProofOfLessIsNone(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c, err := agentapi.NewClientOver(server.Client(), server.URL, 0)
+	c, err := agentapi.NewClientOver(server.Client().Transport, server.URL, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestALongProofDoesNotSpoilTheSnapshot(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c, err := agentapi.NewClientOver(server.Client(), server.URL, 0)
+	c, err := agentapi.NewClientOver(server.Client().Transport, server.URL, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestALockThatIsReckonedIsSoFromTheBeginning(t *testing.T) {
 			}
 		}))
 		t.Cleanup(server.Close)
-		client, err := agentapi.NewClientOver(server.Client(), server.URL, 0)
+		client, err := agentapi.NewClientOver(server.Client().Transport, server.URL, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

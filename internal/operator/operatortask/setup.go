@@ -63,7 +63,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 	if err := measured.Register(ctrlmetrics.Registry); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
-	dialer := sidecars.Dialer{Secrets: mgr.GetAPIReader(), Timeout: askTimeout}
+	dialer := sidecars.Dialer{Secrets: mgr.GetAPIReader(), Timeout: askTimeout, Budget: sidecars.NewBudget()}
 	find := func(ctx context.Context, e *druidv1alpha1.Etcd, pods []corev1.Pod) (sidecar, error) {
 		return dialer.Leader(ctx, e, pods)
 	}

@@ -16,20 +16,29 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
+	"druid.internal/druid/internal/agentapi/httpclient"
 	"druid.internal/druid/internal/operator/desired"
 )
 
 // Dialer makes clients for sidecars.
 type Dialer struct {
 	Secrets client.Reader
-	Timeout time.Duration // of calls that should be answered at once
+	Timeout time.Duration   // of calls that should be answered at once
+	Budget  agentapi.Budget // memory for answers that are read at the same time; nil: no limit
 }
+
+// budgetBytes is the memory of one budget: the container of the operator has 512 MiB.
+const budgetBytes = 64 << 20
+
+// NewBudget returns a budget for the answers of all sidecars that one controller asks.
+func NewBudget() agentapi.Budget { return semaphore.NewWeighted(budgetBytes) }
 
 // Dial makes a client for the sidecar of a pod, whose certificate is for the host. Port and TLS are those
 // with which the pod was made: while they change, some pods have the former ones.
@@ -57,16 +66,18 @@ func (d Dialer) Of(ctx context.Context, e *druidv1alpha1.Etcd) (Dial, error) {
 				return nil, err
 			}
 		}
-		transport := &http.Transport{
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities, ServerName: host},
-			MaxResponseHeaderBytes: 64 << 10,
-		}
-		h := &http.Client{
-			Transport:     bearer{token, transport},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
-		return agentapi.NewClientOver(h, scheme+"://"+net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(sidecar.Port))), d.Timeout)
+		t := bearer{token, transport(authorities, host)}
+		return agentapi.NewClientOver(t, scheme+"://"+net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(sidecar.Port))), d.Timeout, d.Budget)
 	}, nil
+}
+
+// Upstream returns a client for the sidecar of upstream at base, which takes no token.
+func (d Dialer) Upstream(base string, authorities *x509.CertPool, host string) (*agentapi.Client, error) {
+	return agentapi.NewClientOver(transport(authorities, host), base, d.Timeout, d.Budget)
+}
+
+func transport(authorities *x509.CertPool, host string) *http.Transport {
+	return httpclient.Transport(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities, ServerName: host})
 }
 
 // Leader is a client for the backup leader among the pods, which the caller closes.
