@@ -224,6 +224,7 @@ type LeaderElectionSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.roles.collectorSecretRef) || !has(self.secretRef) || !has(self.secretRef.name) || self.roles.collectorSecretRef.name != self.secretRef.name",fieldPath=".roles.collectorSecretRef",message="is the Secret of the members, too: another identity needs another Secret"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.roles.extenderSecretRef) || !has(self.secretRef) || !has(self.secretRef.name) || self.roles.extenderSecretRef.name != self.secretRef.name",fieldPath=".roles.extenderSecretRef",message="is the Secret of the members, too: another identity needs another Secret"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.roles.excluderSecretRef) || !has(self.secretRef) || !has(self.secretRef.name) || self.roles.excluderSecretRef.name != self.secretRef.name",fieldPath=".roles.excluderSecretRef",message="is the Secret of the members, too: another identity needs another Secret"
+// +kubebuilder:validation:XValidation:rule="!has(self.serverSideEncryption) || !has(self.provider) || self.provider in ['aws', 'S3', 's3', 'stackit', 'dell', 'ECS', 'ecs', 'openshift', 'OCS', 'ocs']",fieldPath=".serverSideEncryption",message="is a setting of the S3 protocol; remove it, and set encryption up at the provider"
 type StoreSpec struct {
 	// Name of the bucket or container, which must exist. With the provider local: of a directory, and
 	// optional.
@@ -267,7 +268,35 @@ type StoreSpec struct {
 	// directory of a node mounted. Here it is below /etc/gardener/local-backupbuckets.
 	// +optional
 	SecretRef *corev1.SecretReference `json:"secretRef,omitempty"`
+	// Server-side encryption that each upload requests, for buckets that deny uploads without it. For the
+	// providers of the S3 protocol only: aws, dell, openshift and stackit. In an EtcdCopyBackupsTask it has an effect in
+	// targetStore only. Default: serverSideEncryption and kmsKeyID of the Secret; without these none is
+	// requested, and the bucket's default encryption applies.
+	// +optional
+	ServerSideEncryption *ServerSideEncryption `json:"serverSideEncryption,omitempty"`
 }
+
+// ServerSideEncryption is the server-side encryption that uploads request from S3.
+//
+// +kubebuilder:validation:XValidation:rule="self.algorithm != 'AES256' || !has(self.kmsKeyID)",fieldPath=".kmsKeyID",message="only goes with the algorithm aws:kms or aws:kms:dsse; AES256 takes no key"
+type ServerSideEncryption struct {
+	// Algorithm of the encryption. AES256: keys that the store manages (SSE-S3). aws:kms: a key of the
+	// store's key management service (SSE-KMS). aws:kms:dsse: the same, encrypted twice.
+	// +required
+	Algorithm EncryptionAlgorithm `json:"algorithm"`
+	// Key of aws:kms or aws:kms:dsse: its ID, ARN or alias. The identity that writes needs kms:GenerateDataKey and
+	// kms:Decrypt on it, each identity that reads kms:Decrypt. **Without the key, backups cannot be restored.**
+	// Default: the account's own key for S3.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	KMSKeyID *string `json:"kmsKeyID,omitempty"`
+}
+
+// EncryptionAlgorithm is an algorithm of server-side encryption.
+//
+// +kubebuilder:validation:Enum=AES256;"aws:kms";"aws:kms:dsse"
+type EncryptionAlgorithm string
 
 // StoreRoles are the Secrets of who does what with backups that are there already. Their keys are those of the
 // store's secretRef.

@@ -41,7 +41,7 @@ type bucketFlags struct {
 func (f *bucketFlags) add(flags *pflag.FlagSet) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.storeFlags.add(all, "", "the store")
-	for _, name := range []string{"storage-provider", "store-container", "store-endpoint-override"} {
+	for _, name := range []string{"storage-provider", "store-container", "store-endpoint-override", "store-server-side-encryption", "store-kms-key-id"} {
 		flags.AddFlag(all.Lookup(name))
 	}
 	flags.StringVar(&f.made.Project, "project", "", "Google's project of the bucket; empty: that of the service account")

@@ -89,7 +89,7 @@ deleted; run it again after an interruption.`,
 		},
 	}
 	flags := cmd.Flags()
-	from.add(flags, "source-", "the store to copy from")
+	from.add(flags, sourceSet, "the store to copy from")
 	to.add(flags, "", "the store to copy to")
 	to.addLock(flags)
 	out.add(flags)

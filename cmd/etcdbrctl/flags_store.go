@@ -23,6 +23,7 @@ type storeFlags struct {
 	provider, container, endpoint, prefix, tempDir string
 	parallelUploads                                int
 	minChunkSize                                   int64
+	encryption                                     open.Encryption
 
 	lockPeriod time.Duration // 0: no lock is asked for
 	lockMode   string        // empty: compliance
@@ -64,7 +65,19 @@ func (f *storeFlags) add(flags *pflag.FlagSet, set, what string) {
 	flags.StringVar(&f.prefix, name("store-prefix"), "", "path below which this cluster's backups lie, for example NAMESPACE--UID/etcd-main")
 	flags.IntVar(&f.parallelUploads, name("max-parallel-chunk-uploads"), 5, "parts of one object sent at the same time")
 	flags.Int64Var(&f.minChunkSize, name("min-chunk-size"), 5<<20, "smallest part of a multi-part upload, in bytes")
+	if set != sourceSet { // nothing is written there
+		addEncryption(flags, &f.encryption, set)
+	}
 	flags.StringVar(&f.tempDir, name("snapstore-temp-directory"), "/tmp", "where deltas are spilled that outgrow memory")
+}
+
+// sourceSet is the set of flags of a store that is only read.
+const sourceSet = "source-"
+
+// addEncryption adds the flags of the server-side encryption of what is written.
+func addEncryption(flags *pflag.FlagSet, e *open.Encryption, set string) {
+	flags.StringVar(&e.Algorithm, set+"store-server-side-encryption", "", "server-side encryption that each upload to S3 requests: AES256, aws:kms or aws:kms:dsse; empty: that of the credentials or the environment, else the bucket's default")
+	flags.StringVar(&e.KMSKeyID, set+"store-kms-key-id", "", "key of aws:kms, by ID, ARN or alias; empty: the account's own key for S3")
 }
 
 func (f *storeFlags) containerVariable() string {

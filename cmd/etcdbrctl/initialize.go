@@ -51,6 +51,7 @@ see etcdbrctl server: they have to ask each other.`,
 			defer os.RemoveAll(filepath.Dir(template))
 			c := config.Defaults()
 			c.Store = config.Store{Provider: from.provider, Container: from.container, Prefix: from.prefix, EndpointOverride: from.endpoint,
+				ServerSideEncryption:    config.ServerSideEncryption(from.encryption),
 				MaxParallelChunkUploads: from.parallelUploads, MinChunkSize: config.Bytes(from.minChunkSize), TempDir: from.tempDir}
 			c.Restoration.MemoryLimit = config.Bytes(memory)
 			limitMemory(int64(memory))

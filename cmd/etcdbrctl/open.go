@@ -44,7 +44,7 @@ func (a *app) openBareStore(ctx context.Context, f storeFlags) (store.Store, err
 func (a *app) config(f storeFlags) open.Config {
 	environment := map[string]string{"": "", "source-": open.SourcePrefix, "secondary-": open.SecondaryPrefix}[f.set]
 	return open.Config{
-		Provider: f.provider, Container: f.container, EndpointOverride: f.endpoint,
+		Provider: f.provider, Container: f.container, EndpointOverride: f.endpoint, Encryption: f.encryption,
 		Environment:  open.FromEnvironment(a.sys.getenv, environment),
 		MinChunkSize: f.minChunkSize, MaxParallelChunkUploads: f.parallelUploads,
 		Proxy: http.ProxyFromEnvironment,

@@ -10,6 +10,7 @@ import (
 	"druid.internal/druid/internal/agent/config"
 	"druid.internal/druid/internal/agentapi/auth"
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/open"
 )
 
 // The environment of a sidecar, as the original's.
@@ -82,7 +83,7 @@ func (a *app) source(c config.Store, set string) agent.Source {
 		return agent.Source{}
 	}
 	f := storeFlags{set: set, provider: c.Provider, container: c.Container, endpoint: c.EndpointOverride, prefix: c.Prefix, tempDir: c.TempDir,
-		parallelUploads: c.MaxParallelChunkUploads, minChunkSize: int64(c.MinChunkSize)}
+		encryption: open.Encryption(c.ServerSideEncryption), parallelUploads: c.MaxParallelChunkUploads, minChunkSize: int64(c.MinChunkSize)}
 	if period := c.ObjectLock.Period.D(); period > 0 {
 		f.lockPeriod, f.lockMode = period, c.ObjectLock.Mode
 	}

@@ -136,6 +136,15 @@ type Store struct {
 	// ObjectLock asks for a lock with each upload; without a period nothing is asked for, and what the
 	// bucket stamps on new objects stands.
 	ObjectLock ObjectLock `json:"objectLock"`
+	// ServerSideEncryption is requested with each upload to S3. Empty: none is requested, and the
+	// bucket's default applies.
+	ServerSideEncryption ServerSideEncryption `json:"serverSideEncryption"`
+}
+
+// ServerSideEncryption is a server-side encryption of S3.
+type ServerSideEncryption struct {
+	Algorithm string `json:"algorithm"` // AES256, aws:kms or aws:kms:dsse
+	KMSKeyID  string `json:"kmsKeyID"`  // of aws:kms, by ID, ARN or alias; empty: the account's own key
 }
 
 // ObjectLock is the lock of each new object.

@@ -187,6 +187,8 @@ func TestWhatCannotWorkIsNamedBeforeTheStart(t *testing.T) {
 			c.Secondary = config.Secondary{BackupSyncEnabled: true, SyncPeriod: config.Duration(time.Hour), StoreConfig: c.Store}
 			c.Secondary.StoreConfig.Container, c.Secondary.StoreConfig.ObjectLock = "another", config.ObjectLock{Period: 1, Mode: "forever"}
 		},
+		"algorithm \"AES\" is none of AES256":                 func(c *config.Config) { c.Store.ServerSideEncryption.Algorithm = "AES" },
+		"kmsKeyID is given without algorithm":                 func(c *config.Config) { c.Store.ServerSideEncryption.KMSKeyID = "k" },
 		"snapstoreConfig.tempDir":                             func(c *config.Config) { c.Store.TempDir = filepath.Join(token, "below a file") },
 		"needs secondarySnapstoreConfig.storeConfig":          func(c *config.Config) { c.Secondary.BackupSyncEnabled = true },
 		"needs snapstoreConfig.provider":                      func(c *config.Config) { c.Secondary.BackupSyncEnabled, c.Store.Provider = true, "" },

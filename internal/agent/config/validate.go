@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,6 +165,12 @@ func (s Store) check(where string) error {
 	}
 	if p := s.ObjectLock.Period.D(); p < 0 || p > immutability.MaxPeriod {
 		return fmt.Errorf("%s.objectLock.period must be from 0 (no lock is asked for) to %s, as a lock cannot be shortened, it is %s", where, Duration(immutability.MaxPeriod), s.ObjectLock.Period)
+	}
+	switch e := s.ServerSideEncryption; {
+	case e.Algorithm == "" && e.KMSKeyID != "":
+		return fmt.Errorf("%s.serverSideEncryption.kmsKeyID is given without algorithm: set that to aws:kms", where)
+	case !slices.Contains([]string{"", "AES256", "aws:kms", "aws:kms:dsse"}, e.Algorithm):
+		return fmt.Errorf("%s.serverSideEncryption.algorithm %q is none of AES256, aws:kms, aws:kms:dsse", where, e.Algorithm)
 	}
 	switch immutability.Mode(s.ObjectLock.Mode) {
 	case immutability.ModeGovernance, immutability.ModeCompliance:

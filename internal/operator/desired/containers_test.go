@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -48,6 +49,26 @@ func TestNoTextOfAUserNamesAVariableOfAContainer(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", phrase, got, c.want)
 		}
+	}
+}
+
+// Whoever writes to a store requests its encryption: the sidecars, the Jobs of tasks and copies.
+func TestEveryWriterRequestsTheEncryptionOfTheStore(t *testing.T) {
+	s := storeSpec("aws", "bucket", "p", "backup")
+	s.ServerSideEncryption = &druidv1alpha1.ServerSideEncryption{Algorithm: "aws:kms", KMSKeyID: ptr("alias/backups")}
+	want := []string{"--store-server-side-encryption=aws:kms", "--store-kms-key-id=alias/backups"}
+	exclusion := ExclusionJob(ExclusionInput{TaskInput{Etcd: stored(s), Task: &druidv1alpha1.EtcdOperatorTask{}}, druidv1alpha1.ExcludeSnapshotsConfig{}}).Spec
+	for name, job := range map[string]batchv1.JobSpec{"an exclusion": exclusion, "a copy": copyJob(t, CopyInput{Task: copyTask(s, s)}).Spec} {
+		args := job.Template.Spec.Containers[0].Args
+		for _, flag := range want {
+			if !slices.Contains(args, flag) || slices.Contains(args, "--source-"+flag[2:]) {
+				t.Errorf("%s: %q, want %s, and for the target alone", name, args, flag)
+			}
+		}
+	}
+	got := storeConfig(stored(s), &s)["serverSideEncryption"]
+	if d := cmp.Diff(map[string]any{"algorithm": "aws:kms", "kmsKeyID": "alias/backups"}, got); d != "" {
+		t.Errorf("the sidecar's configuration (-want +got):\n%s", d)
 	}
 }
 

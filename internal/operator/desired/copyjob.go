@@ -103,6 +103,7 @@ func copyContainer(t *druidv1alpha1.EtcdCopyBackupsTask, image string) corev1.Co
 		}
 		args = append(args, s.flags+"snapstore-temp-directory="+scratchDir)
 	}
+	args = append(args, encryptionFlags(&t.Spec.TargetStore)...)
 	if period, mode := objectLock(&t.Spec.TargetStore); period != "" {
 		args = append(args, "--object-lock-period="+period, "--object-lock-mode="+mode)
 	}

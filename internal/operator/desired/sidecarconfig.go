@@ -140,6 +140,9 @@ func storeConfig(e *druidv1alpha1.Etcd, s *druidv1alpha1.StoreSpec) map[string]a
 	if period, mode := objectLock(s); period != "" {
 		conf["objectLock"] = map[string]any{"period": period, "mode": mode}
 	}
+	if e := s.ServerSideEncryption; e != nil {
+		conf["serverSideEncryption"] = map[string]any{"algorithm": string(e.Algorithm), "kmsKeyID": value(e.KMSKeyID, "")}
+	}
 	return conf
 }
 

@@ -59,6 +59,19 @@ func objectLock(s *druidv1alpha1.StoreSpec) (period, mode string) {
 	return duration(i.RetentionPeriod, ""), string(value(i.Mode, druidv1alpha1.RetentionCompliance))
 }
 
+// encryptionFlags request the server-side encryption of a store with each upload.
+func encryptionFlags(s *druidv1alpha1.StoreSpec) (flags []string) {
+	e := s.ServerSideEncryption
+	if e == nil {
+		return nil
+	}
+	flags = append(flags, "--store-server-side-encryption="+string(e.Algorithm))
+	if e.KMSKeyID != nil {
+		flags = append(flags, "--store-kms-key-id="+*e.KMSKeyID)
+	}
+	return flags
+}
+
 // credentials are the environment and the files by which a store is reached: the fields of the Secret as
 // files of one directory, which are read again when they change.
 func credentials(s *druidv1alpha1.StoreSpec, at place) (env []corev1.EnvVar, volume *corev1.Volume, mount *corev1.VolumeMount) {

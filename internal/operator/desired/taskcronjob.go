@@ -92,6 +92,7 @@ func taskJobSpec(in TaskInput, run taskRun, labels map[string]string) batchv1.Jo
 	if endpoint := value(s.EndpointOverride, ""); endpoint != "" {
 		args = append(args, "--store-endpoint-override="+endpoint)
 	}
+	args = append(args, encryptionFlags(&s)...)
 	c := corev1.Container{
 		Name:                     run.verb,
 		Image:                    in.Images.Sidecar,

@@ -40,7 +40,7 @@ var rules = []rule{
 	{codes: []string{"AuthenticationFailed"}, kind: store.ErrCredentials, remedy: "check storageAccount and storageKey, sasToken or the identity's tenant"},
 	{codes: []string{"InvalidAuthenticationInfo", "NoAuthenticationInformation"}, kind: store.ErrCredentials, remedy: "check the credentials' form: storageKey is base64, sasToken is what follows the question mark"},
 	{codes: []string{"AuthorizationPermissionMismatch", "InsufficientAccountPermissions", "AuthorizationProtocolMismatch", "AuthorizationResourceTypeMismatch", "AuthorizationServiceMismatch"},
-		kind: store.ErrForbidden, remedy: "grant the action to this identity or SAS (docs/operations/permissions.md lists what each role needs)"},
+		kind: store.ErrForbidden},
 	{codes: []string{"AuthorizationFailure", "AuthorizationSourceIPMismatch"}, kind: store.ErrForbidden,
 		remedy: "either the permission is missing (docs/operations/permissions.md) or the account's network rules do not let this address in"},
 	{codes: []string{"KeyBasedAuthenticationNotPermitted"}, kind: store.ErrForbidden, remedy: "the account allows no keys: leave storageKey out and give the pod an identity"},
@@ -58,12 +58,13 @@ var rules = []rule{
 	{codes: []string{"LeaseIdMissing", "LeaseIdMismatchWithBlobOperation", "LeaseLost"}, remedy: "somebody holds a lease on the blob, break it"},
 	{codes: []string{"SnapshotsPresent"}, remedy: "the blob has snapshots, which are not ours to delete"},
 	{codes: []string{"InvalidTag", "InvalidTags", "InvalidHeaderValue"}, remedy: "Azure takes letters, digits, space and + - . / : = _ in tags"},
-	{codes: []string{"BlockCountExceedsLimit", "BlobTooLarge", "RequestBodyTooLarge"}, remedy: "change --min-chunk-size"},
+	{codes: []string{"BlockCountExceedsLimit", "BlobTooLarge"}, remedy: "the object has more blocks than a blob can have: raise --min-chunk-size"},
+	{codes: []string{"RequestBodyTooLarge"}, remedy: "a block is larger than the account takes: lower --min-chunk-size"},
 	{codes: []string{"InvalidBlobOrBlock"}, remedy: "blocks of somebody else's unfinished upload wait under this key; Azure forgets them a week after the last one"},
 	{codes: []string{"InvalidBlockList"}, remedy: "another writer was writing the same key, try again"},
 	{status: []int{http.StatusNotFound}, kind: store.ErrNotFound},
 	{status: []int{http.StatusUnauthorized}, kind: store.ErrCredentials, remedy: "check the credentials"},
-	{status: []int{http.StatusForbidden}, kind: store.ErrForbidden, remedy: "grant the action to this identity (docs/operations/permissions.md lists what each role needs)"},
+	{status: []int{http.StatusForbidden}, kind: store.ErrForbidden},
 	{status: []int{http.StatusPreconditionFailed}, kind: store.ErrExists},
 }
 
@@ -117,10 +118,19 @@ func (s *Store) classifyAnswer(err *azcore.ResponseError) error {
 		return i >= 0
 	}
 	switch {
+	case err.StatusCode == http.StatusRequestEntityTooLarge && err.ErrorCode == "":
+		f.Said, f.Remedy = dial.BodyRefused("Azure", s.opts.BlockSize)
 	case matched(func(r rule) bool { return slices.Contains(r.codes, err.ErrorCode) }):
 	case matched(func(r rule) bool { return slices.Contains(r.status, err.StatusCode) }):
 	case err.StatusCode >= 500:
 		f.Kind, f.Remedy = store.ErrUnreachable, s.opts.Endpoint+" answers but fails, try again later"
+	}
+	if f.Kind == store.ErrForbidden && f.Remedy == "" { //nolint:errorlint // the rule's own value
+		var sent *http.Request
+		if err.RawResponse != nil {
+			sent = err.RawResponse.Request
+		}
+		f.Remedy = grant(sent)
 	}
 	if err.ErrorCode == "AuthenticationFailed" {
 		f.Remedy = s.whyNotAuthenticated(err, f.Remedy)

@@ -113,6 +113,10 @@ func (s *Store) classifyAnswer(err error, api *googleapi.Error) error {
 		return f
 	}
 	reasons := reasonsOf(api)
+	if api.Code == http.StatusRequestEntityTooLarge && len(reasons) == 0 {
+		f.Said, f.Remedy = dial.BodyRefused("Cloud Storage", int64(s.opts.ChunkSize))
+		return f
+	}
 	for _, r := range rules {
 		if slices.ContainsFunc(reasons, func(reason string) bool { return slices.Contains(r.reasons, reason) }) {
 			f.Kind, f.Remedy = r.kind, r.remedy

@@ -34,11 +34,20 @@ type Config struct {
 	EndpointOverride string // --store-endpoint-override; goes before an endpoint among the credentials
 	Environment      Environment
 
+	// Encryption is requested with each upload. It goes before the credentials.
+	Encryption Encryption
+
 	MinChunkSize            int64 // --min-chunk-size, bytes; 0: the provider's default
 	MaxParallelChunkUploads int   // --max-parallel-chunk-uploads; 0: the provider's default
 
 	// Proxy chooses the proxy of an HTTP request; nil: none. Mains pass http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
+}
+
+// Encryption is a server-side encryption of the S3 protocol. Empty: none is requested.
+type Encryption struct {
+	Algorithm string // --store-server-side-encryption: AES256, aws:kms or aws:kms:dsse
+	KMSKeyID  string // --store-kms-key-id
 }
 
 // Open opens the store. It fails, in one line that says what to do, where a field is missing,
@@ -78,6 +87,14 @@ func (c Config) complete() (Config, Provider, error) {
 	}
 	if c.Container == "" {
 		c.Container = c.Environment.Container
+	}
+	if c.Encryption != (Encryption{}) {
+		switch {
+		case p != S3 && p != ECS && p != OCS:
+			return c, "", fmt.Errorf("%s: serverSideEncryption (--store-server-side-encryption, --store-kms-key-id) is a setting of S3, ECS and OCS: remove it, and set encryption up in the provider", p)
+		case c.Encryption.Algorithm == "":
+			return c, "", errors.New("--store-kms-key-id is given without --store-server-side-encryption: set that to aws:kms")
+		}
 	}
 	c.Proxy = c.Environment.Proxies.checked(c.Proxy)
 	return c, p, nil
@@ -124,6 +141,7 @@ func (c Config) s3Options(p Provider) s3.Options {
 	return s3.Options{
 		Provider: string(p), Bucket: c.Container, Endpoint: c.EndpointOverride,
 		PartSize: c.MinChunkSize, ParallelParts: c.MaxParallelChunkUploads,
+		Encryption: c.Encryption.Algorithm, KMSKeyID: c.Encryption.KMSKeyID,
 		Proxy: c.Proxy,
 	}
 }

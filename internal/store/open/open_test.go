@@ -191,6 +191,50 @@ func TestEverySettingOfS3CountsForEveryProvider(t *testing.T) {
 	}
 }
 
+// The configuration goes before the credentials, and these before the environment.
+func TestEncryptionIsRequestedByTheFirstThatSetsIt(t *testing.T) {
+	srv := newServer(t)
+	credentials := func(more ...string) map[string]string {
+		f := map[string]string{"accessKeyID": "AKID", "secretAccessKey": secret, "region": "r", "endpoint": srv.URL, "trustedCaCert": srv.ca}
+		for i := 0; i < len(more); i += 2 {
+			f[more[i]] = more[i+1]
+		}
+		return f
+	}
+	cases := map[string]struct {
+		config open.Encryption
+		fields map[string]string
+		vars   map[string]string
+		want   string
+	}{
+		"nobody":          {open.Encryption{}, credentials(), nil, " "},
+		"the flags":       {open.Encryption{Algorithm: "AES256"}, credentials("serverSideEncryption", "aws:kms", "kmsKeyID", "k"), nil, "AES256 "},
+		"the credentials": {open.Encryption{}, credentials("serverSideEncryption", "aws:kms", "kmsKeyID", "k"), map[string]string{"STORAGE_SERVER_SIDE_ENCRYPTION": "AES256"}, "aws:kms k"},
+		"the environment": {open.Encryption{}, credentials(), map[string]string{"STORAGE_SERVER_SIDE_ENCRYPTION": "aws:kms", "STORAGE_KMS_KEY_ID": "e"}, "aws:kms e"},
+	}
+	for name, c := range cases {
+		vars := map[string]string{"AWS_APPLICATION_CREDENTIALS": directory(t, c.fields)}
+		for k, v := range c.vars {
+			vars[k] = v
+		}
+		s, err := open.Open(t.Context(), open.Config{Provider: "S3", Container: "c", Encryption: c.config, Environment: environment("", vars)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = s.Put(t.Context(), "key", strings.NewReader("body"), store.PutOptions{}) // the server keeps nothing
+		h := srv.request("PUT").Header
+		if got := h.Get("X-Amz-Server-Side-Encryption") + " " + h.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"); got != c.want {
+			t.Errorf("%s: %q is requested, want %q", name, got, c.want)
+		}
+	}
+	for _, provider := range []string{"Local", "GCS", "ABS", "Swift", "OSS"} {
+		_, err := open.Open(t.Context(), open.Config{Provider: provider, Container: t.TempDir(), Encryption: open.Encryption{Algorithm: "AES256"}})
+		if err == nil || !strings.Contains(err.Error(), "serverSideEncryption") {
+			t.Errorf("%s: %v, want an error that names the setting", provider, err)
+		}
+	}
+}
+
 func TestTheEndpointOverrideGoesBeforeTheCredentials(t *testing.T) {
 	srv := newServer(t)
 	dir := directory(t, map[string]string{"accessKeyID": "AKID", "secretAccessKey": secret, "region": "r", "endpoint": "https://127.0.0.1:1", "trustedCaCert": srv.ca})

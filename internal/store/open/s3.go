@@ -27,7 +27,9 @@ const (
 	fieldRequestChecksum    = "requestChecksumCalculation"
 	fieldResponseChecksum   = "responseChecksumValidation"
 	fieldDisableSSL         = "disableSSL"
-	fieldConditionalPut     = "conditionalPut" // not the original's
+	fieldConditionalPut     = "conditionalPut"       // not upstream's
+	fieldEncryption         = "serverSideEncryption" // not upstream's
+	fieldKMSKey             = "kmsKeyID"             // not upstream's
 )
 
 // keyFields are those that are read again when their files change.
@@ -147,6 +149,9 @@ func (f fields) apply(o *s3.Options) error {
 	o.CustomerKey, o.CustomerAlgorithm = f.values[fieldCustomerKey], f.values[fieldCustomerAlgorithm]
 	if o.CustomerAlgorithm != "" && o.CustomerKey == "" {
 		return fmt.Errorf("%s: %s is given without %s", f.source, fieldCustomerAlgorithm, fieldCustomerKey)
+	}
+	if o.Encryption == "" { // else the configuration names it
+		o.Encryption, o.KMSKeyID = f.values[fieldEncryption], f.values[fieldKMSKey]
 	}
 	if o.LegacyChecksums, err = f.whenRequired(fieldRequestChecksum); err != nil {
 		return err

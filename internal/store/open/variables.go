@@ -8,6 +8,8 @@ var (
 	// storageVariables count for every provider of the S3 protocol.
 	storageVariables = []variable{
 		{"STORAGE_CONDITIONAL_PUT", fieldConditionalPut},
+		{"STORAGE_SERVER_SIDE_ENCRYPTION", fieldEncryption},
+		{"STORAGE_KMS_KEY_ID", fieldKMSKey},
 	}
 	// awsVariables are the SDK's own. They count for S3.
 	awsVariables = []variable{
@@ -30,6 +32,8 @@ var (
 		{"ECS_REQUEST_CHECKSUM_CALCULATION", fieldRequestChecksum},
 		{"ECS_RESPONSE_CHECKSUM_VALIDATION", fieldResponseChecksum},
 		{"ECS_CONDITIONAL_PUT", fieldConditionalPut},
+		{"ECS_SERVER_SIDE_ENCRYPTION", fieldEncryption},
+		{"ECS_KMS_KEY_ID", fieldKMSKey},
 	}
 )
 

@@ -40,15 +40,15 @@ var rules = []rule{
 	{codes: []string{"RequestTimeTooSkewed"}, kind: store.ErrCredentials, remedy: "this machine's clock differs from the store's by more than 15 minutes, set the clock"},
 	{codes: []string{"UserDisable"}, kind: store.ErrForbidden, remedy: "the account is suspended, usually because a payment is overdue"},
 	{codes: []string{"InvalidObjectState"}, kind: store.ErrForbidden, remedy: "the object was moved to an archive, restore it there first"},
-	{codes: []string{"AccessDenied"}, status: []int{http.StatusForbidden}, kind: store.ErrForbidden,
-		remedy: "grant the action to this identity (docs/operations/permissions.md lists what each role needs)"},
+	{codes: []string{"AccessDenied"}, status: []int{http.StatusForbidden}, kind: store.ErrForbidden},
 	{codes: []string{"QpsLimitExceeded", "DownloadTrafficRateLimitExceeded", "UploadTrafficRateLimitExceeded", "TrafficRateLimitExceeded", "TooManyRequests", "Throttling"},
 		status: []int{http.StatusTooManyRequests}, kind: store.ErrThrottled, remedy: "try again later, or with fewer --max-parallel-chunk-uploads"},
 	{codes: []string{"StorageCapacityExceeded", "QuotaExceeded"}, status: []int{http.StatusInsufficientStorage}, kind: store.ErrNoSpace, remedy: "enlarge the quota of the bucket"},
 	{codes: []string{"NotImplemented"}, status: []int{http.StatusNotImplemented}, kind: store.ErrUnsupported},
 	{codes: []string{"InvalidDigest"}, remedy: "what arrived is not what was sent; if it happens again, look for a proxy that alters bodies"},
 	{codes: []string{"NoSuchUpload"}, remedy: "the upload was aborted by somebody else, for example by a lifecycle rule for parts"},
-	{codes: []string{"EntityTooLarge"}, remedy: "raise --min-chunk-size"},
+	{codes: []string{"EntityTooLarge"}, remedy: "a part is larger than the service takes: lower --min-chunk-size"},
+	{codes: []string{"EntityTooSmall"}, remedy: "the service takes no parts that small: raise --min-chunk-size"},
 	{status: []int{http.StatusNotFound}, kind: store.ErrNotFound},
 	{status: []int{http.StatusUnauthorized}, kind: store.ErrCredentials, remedy: "check the credentials"},
 }
@@ -88,6 +88,10 @@ func (s *Store) classify(ctx context.Context, err error) error {
 // classifyAnswer is for what the server answered.
 func (s *Store) classifyAnswer(err error, answer *osssdk.ServiceError) error {
 	f := &store.Failure{Said: serverWords(answer), Cause: err}
+	if answer.StatusCode == http.StatusRequestEntityTooLarge && codeOf(err) == "" {
+		f.Said, f.Remedy = dial.BodyRefused("OSS", s.opts.PartSize)
+		return f
+	}
 	for _, matches := range []func(rule) bool{
 		func(r rule) bool { return r.words != "" && strings.Contains(answer.Message, r.words) },
 		func(r rule) bool { return slices.Contains(r.codes, answer.Code) },
@@ -95,6 +99,9 @@ func (s *Store) classifyAnswer(err error, answer *osssdk.ServiceError) error {
 	} {
 		if i := slices.IndexFunc(rules, matches); i >= 0 {
 			f.Kind, f.Remedy = rules[i].kind, rules[i].remedy
+			if f.Kind == store.ErrForbidden && f.Remedy == "" { //nolint:errorlint // the rule's own value
+				f.Remedy = grant(answer.RequestTarget)
+			}
 			return f
 		}
 	}

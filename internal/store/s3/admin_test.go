@@ -179,8 +179,8 @@ func TestWhyABucketCannotBeLookedAtIsAskedFor(t *testing.T) {
 		"a wrong secret":          {http.StatusForbidden, http.StatusForbidden, "SignatureDoesNotMatch", store.ErrCredentials, "check secretAccessKey"},
 		"a session that is over":  {http.StatusBadRequest, http.StatusBadRequest, "ExpiredToken", store.ErrCredentials, "renew the token"},
 		"no name of a bucket":     {http.StatusBadRequest, http.StatusBadRequest, "InvalidBucketName", store.ErrBucketName, "the name of the bucket or container is not allowed"},
-		"no right":                {http.StatusForbidden, http.StatusForbidden, "AccessDenied", store.ErrForbidden, "grant the action"},
-		"no right to look so far": {http.StatusForbidden, http.StatusOK, "", store.ErrForbidden, "grant the action"},
+		"no right":                {http.StatusForbidden, http.StatusForbidden, "AccessDenied", store.ErrForbidden, "grant s3:ListBucket "},
+		"no right to look so far": {http.StatusForbidden, http.StatusOK, "", store.ErrForbidden, "grant s3:ListBucket "},
 	} {
 		f := &service{exists: true, refuse: func(r *http.Request) (int, string) {
 			switch {

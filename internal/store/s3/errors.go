@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,8 +38,9 @@ var rules = []rule{
 		remedy: "the session has expired, renew the token"},
 	{codes: []string{"RequestTimeTooSkewed"}, kind: store.ErrCredentials,
 		remedy: "this machine's clock differs from the store's by more than 15 minutes, set the clock"},
-	{codes: []string{"AccessDenied", "Forbidden", "AccountProblem", "AllAccessDisabled"}, status: []int{http.StatusForbidden}, kind: store.ErrForbidden,
-		remedy: "grant the action to this identity (docs/operations/permissions.md lists what each role needs)"},
+	{codes: []string{"AccessDenied", "Forbidden", "AccountProblem", "AllAccessDisabled", "KMS.AccessDeniedException"}, status: []int{http.StatusForbidden}, kind: store.ErrForbidden},
+	{codes: []string{"KMS.NotFoundException", "KMS.DisabledException", "KMS.KMSInvalidStateException", "KMS.InvalidKeyUsageException"},
+		remedy: "check kmsKeyID: the key must exist in the region of the bucket, be enabled and be symmetric"},
 	{codes: []string{"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException", "Redirect", "TemporaryRedirect"},
 		status: []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect},
 		remedy: "the bucket is in another region or at another endpoint, set the field region or --store-endpoint-override"},
@@ -50,7 +52,7 @@ var rules = []rule{
 	{codes: []string{"BadDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "InvalidDigest"},
 		remedy: "what arrived is not what was sent; if it happens again, look for a proxy that alters bodies, or set requestChecksumCalculation to when_required for a server without newer checksums"},
 	{codes: []string{"NoSuchUpload"}, remedy: "the upload was aborted by somebody else, for example by a lifecycle rule for incomplete uploads"},
-	{codes: []string{"EntityTooLarge"}, remedy: "raise --min-chunk-size"},
+	{codes: []string{"EntityTooSmall"}, remedy: "the server takes no parts that small: raise --min-chunk-size"},
 	{codes: []string{"ConditionalRequestConflict"}, remedy: "another writer was writing the same key, try again"},
 	{status: []int{http.StatusNotFound}, kind: store.ErrNotFound},
 	{status: []int{http.StatusUnauthorized}, kind: store.ErrCredentials, remedy: "check the credentials"},
@@ -124,22 +126,38 @@ func (s *Store) classifyAnswer(err error, code, message string) error {
 	}
 	said = strings.Join(strings.Fields(said), " ")
 	f := &store.Failure{Said: said, Cause: err}
-	for _, r := range rules {
-		if slices.Contains(r.codes, code) {
-			f.Kind, f.Remedy = r.kind, r.remedy
-			return f
-		}
+	operation := operationOf(err)
+	if code == "EntityTooLarge" || status == statusTooLarge {
+		proxy, remedy := s.opts.tooLarge(operation, code)
+		f.Said, f.Remedy = cmp.Or(proxy, f.Said), remedy
+		return f
 	}
-	for _, r := range rules {
-		if slices.Contains(r.status, status) {
-			f.Kind, f.Remedy = r.kind, r.remedy
-			return f
-		}
-	}
-	if status >= 500 {
+	if r, ok := ruleFor(code, status); ok {
+		f.Kind, f.Remedy = r.kind, r.remedy
+	} else if status >= 500 {
 		f.Kind, f.Remedy = store.ErrUnreachable, s.opts.describe()+" answers but fails, try again later"
 	}
+	switch {
+	case !s.opts.LegacyChecksums && (status == http.StatusBadRequest || status == http.StatusNotImplemented) && aboutChecksums(said):
+		f.Remedy = "the server does not know the newer checksums: " + setLegacy
+	case f.Kind == store.ErrForbidden: //nolint:errorlint // the rule's own value
+		f.Remedy = s.opts.grant(operation, said)
+	case f.Kind == store.ErrUnsupported: //nolint:errorlint // the rule's own value
+		f.Remedy = s.opts.unsupported(operation, said)
+	}
 	return f
+}
+
+// ruleFor is the rule for a code, else for a status.
+func ruleFor(code string, status int) (rule, bool) {
+	if i := slices.IndexFunc(rules, func(r rule) bool { return slices.Contains(r.codes, code) }); i >= 0 {
+		return rules[i], true
+	}
+	i := slices.IndexFunc(rules, func(r rule) bool { return slices.Contains(r.status, status) })
+	if i < 0 {
+		return rule{}, false
+	}
+	return rules[i], true
 }
 
 // way is the way to the server.

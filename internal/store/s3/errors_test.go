@@ -25,7 +25,7 @@ func TestWhatTheServerSaysBecomesAKindAndARemedy(t *testing.T) {
 		{"NoSuchKey", 404, store.ErrNotFound, ""},
 		{"NoSuchVersion", 404, store.ErrNotFound, ""},
 		{"NoSuchBucket", 404, store.ErrNoBucket, "check the container's name"},
-		{"AccessDenied", 403, store.ErrForbidden, "grant the action"},
+		{"AccessDenied", 403, store.ErrForbidden, "grant s3:ListBucketVersions"},
 		{"InvalidAccessKeyId", 403, store.ErrCredentials, "check accessKeyID"},
 		{"SignatureDoesNotMatch", 403, store.ErrCredentials, "check secretAccessKey"},
 		{"ExpiredToken", 400, store.ErrCredentials, "renew the token"},
@@ -39,7 +39,7 @@ func TestWhatTheServerSaysBecomesAKindAndARemedy(t *testing.T) {
 		{"NotImplemented", 501, store.ErrUnsupported, ""},
 		{"XMinioStorageFull", 507, store.ErrNoSpace, "enlarge"},
 		{"QuotaExceeded", 403, store.ErrNoSpace, "enlarge"},
-		{"SomethingNew", 403, store.ErrForbidden, "grant the action"},
+		{"SomethingNew", 403, store.ErrForbidden, "grant s3:ListBucketVersions"},
 		{"SomethingNew", 418, nil, ""},
 	}
 	sentinels := []error{store.ErrNotFound, store.ErrNoBucket, store.ErrExists, store.ErrForbidden, store.ErrCredentials,

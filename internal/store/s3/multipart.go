@@ -35,6 +35,7 @@ func (w *write) begin(ctx context.Context, checksums bool) (id string, err error
 		ObjectLockMode: w.lock.mode, ObjectLockRetainUntilDate: w.lock.until, ObjectLockLegalHoldStatus: w.lock.hold,
 		Tagging: w.tags, Metadata: map[string]string{nonceKey: w.nonce},
 		SSECustomerAlgorithm: s.sse.algorithm, SSECustomerKey: s.sse.key, SSECustomerKeyMD5: s.sse.digest,
+		ServerSideEncryption: types.ServerSideEncryption(s.opts.Encryption), SSEKMSKeyId: s.opts.kmsKey(),
 	}
 	if checksums {
 		in.ChecksumAlgorithm = types.ChecksumAlgorithmCrc32

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
 // Limits of the protocol and of our own patience.
@@ -52,6 +54,11 @@ type Options struct {
 	// CustomerKey is an SSE-C key of 32 bytes, as it is or base64. Empty: none.
 	CustomerKey       string
 	CustomerAlgorithm string // empty: AES256
+
+	// Encryption is the server-side encryption that each upload and copy requests: AES256 (SSE-S3),
+	// aws:kms or aws:kms:dsse (SSE-KMS). Empty: none is requested, and the bucket's default applies.
+	Encryption string
+	KMSKeyID   string // the key of SSE-KMS, by ID, ARN or alias; empty: the account's own
 
 	// LegacyChecksums sends Content-MD5 in place of the newer checksum headers, for servers
 	// that do not know these (requestChecksumCalculation: when_required).
@@ -110,6 +117,9 @@ func (o Options) complete() (Options, error) {
 			return o, fmt.Errorf("%s: %w", o.Provider, err)
 		}
 	}
+	if err := o.checkEncryption(); err != nil {
+		return o, fmt.Errorf("%s: %w", o.Provider, err)
+	}
 	o.PartSize = max(o.PartSize, minPartSize)
 	if o.ParallelParts <= 0 {
 		o.ParallelParts = defaultParallelParts
@@ -125,6 +135,32 @@ func (o Options) complete() (Options, error) {
 		o.Attempts = defaultAttempts
 	}
 	return o, nil
+}
+
+// checkEncryption checks the server-side encryption that uploads request.
+func (o Options) checkEncryption() error {
+	kms := o.Encryption == string(types.ServerSideEncryptionAwsKms) || o.Encryption == string(types.ServerSideEncryptionAwsKmsDsse)
+	switch {
+	case o.Encryption == "" && o.KMSKeyID != "":
+		return errors.New("kmsKeyID is given without serverSideEncryption: set serverSideEncryption to aws:kms")
+	case o.Encryption == "":
+		return nil
+	case !kms && o.Encryption != string(types.ServerSideEncryptionAes256):
+		return fmt.Errorf("serverSideEncryption %q is unknown: use AES256, aws:kms or aws:kms:dsse", o.Encryption)
+	case !kms && o.KMSKeyID != "":
+		return errors.New("kmsKeyID is given with serverSideEncryption AES256, which takes no key: use aws:kms, or remove kmsKeyID")
+	case o.CustomerKey != "":
+		return errors.New("both sseCustomerKey and serverSideEncryption are given, and S3 takes one of them: remove one")
+	}
+	return nil
+}
+
+// kmsKey is the key of SSE-KMS as a header; nil is not sent.
+func (o Options) kmsKey() *string {
+	if o.KMSKeyID == "" {
+		return nil
+	}
+	return &o.KMSKeyID
 }
 
 func (o *Options) completeEndpoint() error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/parts"
@@ -111,6 +112,7 @@ func (w *write) small(ctx context.Context, body []byte) (store.Object, error) {
 		ObjectLockMode: w.lock.mode, ObjectLockRetainUntilDate: w.lock.until, ObjectLockLegalHoldStatus: w.lock.hold,
 		Tagging: w.tags, Metadata: map[string]string{nonceKey: w.nonce},
 		SSECustomerAlgorithm: s.sse.algorithm, SSECustomerKey: s.sse.key, SSECustomerKeyMD5: s.sse.digest,
+		ServerSideEncryption: types.ServerSideEncryption(s.opts.Encryption), SSEKMSKeyId: s.opts.kmsKey(),
 	}, s.unsigned)
 	if err != nil {
 		return w.settle(ctx, int64(len(body)), err)
