@@ -45,10 +45,11 @@ type BackupSpec struct {
 	// operator has a controller for that, the condition FieldsWithoutEffect names these fields.
 	// +optional
 	SnapshotCompaction *SnapshotCompactionSpec `json:"snapshotCompaction,omitempty"`
-	// When full snapshots are made, in cron's five fields (minute, hour, day of month, month, day of
-	// week) or as a word such as @daily; in UTC. Default: "0 0 * * *", daily at midnight. A schedule
-	// that cannot be read is reported by the condition SchedulesValid, and the one before stays in
-	// force.
+	// Schedule of full snapshots, in cron's five fields (minute, hour, day of month, month, day of
+	// week) or as a word such as @daily; in UTC, unless it begins with CRON_TZ=ZONE and a space. Where
+	// clocks change, a run whose local time is skipped comes at the change, and a run whose local time
+	// comes twice is made once. Default: "0 0 * * *", daily at midnight. The condition SchedulesValid
+	// reports a schedule that is invalid, and the schedule before stays in force.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[ ]*((CRON_)?TZ=[^ ]+[ ]+)?(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every[ ]+[^ ]+|[-0-9A-Za-z*?,/]+([ ]+[-0-9A-Za-z*?,/]+){4})[ ]*$')",message="must be a schedule of cron: five fields (minute, hour, day of month, month, day of week) such as 30 2 * * *, or a word such as @daily"
 	// +kubebuilder:default="0 0 * * *"

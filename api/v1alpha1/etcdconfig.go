@@ -28,11 +28,12 @@ type EtcdConfig struct {
 	// +kubebuilder:default=false
 	// +optional
 	EnableGRPCGateway *bool `json:"enableGRPCGateway,omitempty"`
-	// When the backup leader looks whether members need defragmentation, in cron's five fields
-	// (minute, hour, day of month, month, day of week) or as a word such as @daily; in UTC. A member
-	// is defragmented only if enough space can be gained. Default: "0 0 */3 * *", every third day.
-	// A schedule that cannot be read is reported by the condition SchedulesValid, and the one before
-	// stays in force.
+	// Schedule on which the backup leader checks whether members need defragmentation, in cron's five
+	// fields (minute, hour, day of month, month, day of week) or as a word such as @daily; in UTC,
+	// unless it begins with CRON_TZ=ZONE and a space. Clock changes are handled as for
+	// spec.backup.fullSnapshotSchedule. A member is defragmented only if enough space can be gained.
+	// Default: "0 0 */3 * *", every third day. The condition SchedulesValid reports a schedule that is
+	// invalid, and the schedule before stays in force.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[ ]*((CRON_)?TZ=[^ ]+[ ]+)?(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every[ ]+[^ ]+|[-0-9A-Za-z*?,/]+([ ]+[-0-9A-Za-z*?,/]+){4})[ ]*$')",message="must be a schedule of cron: five fields (minute, hour, day of month, month, day of week) such as 30 2 * * *, or a word such as @daily"
 	// +kubebuilder:default="0 0 */3 * *"

@@ -167,7 +167,9 @@ const (
 
 // ExtendFullSnapshotImmutabilityConfig is when the newest full snapshot is locked anew.
 type ExtendFullSnapshotImmutabilityConfig struct {
-	// When, as spec.backup.fullSnapshotSchedule of the Etcd is written. Default: that of the Etcd.
+	// Schedule of the runs, written as spec.backup.fullSnapshotSchedule of the Etcd. A CronJob makes
+	// the runs: where clocks change, it skips a run whose local time is skipped and repeats one whose
+	// local time comes twice. Default: the schedule of the Etcd.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[ ]*((CRON_)?TZ=[^ ]+[ ]+)?(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every[ ]+[^ ]+|[-0-9A-Za-z*?,/]+([ ]+[-0-9A-Za-z*?,/]+){4})[ ]*$')",message="must be a schedule of cron: five fields (minute, hour, day of month, month, day of week) such as 30 2 * * *, or a word such as @daily"
 	// +optional
@@ -176,7 +178,8 @@ type ExtendFullSnapshotImmutabilityConfig struct {
 
 // CollectBackupsConfig is when backups are deleted.
 type CollectBackupsConfig struct {
-	// When, as spec.backup.fullSnapshotSchedule of the Etcd is written. Default: as often as
+	// Schedule of the runs, written as spec.backup.fullSnapshotSchedule of the Etcd, with the clock
+	// changes of a CronJob (see extendFullSnapshotImmutability). Default: as often as
 	// spec.backup.garbageCollectionPeriod of the Etcd says or somewhat more often, at a minute of its own; every
 	// 12 hours where that says never.
 	// +kubebuilder:validation:MaxLength=256

@@ -55,7 +55,7 @@ POD_NAMESPACE is set an operator wrote the file, which may be newer than the sid
 | serverConfig.client-ca | authorities whose client certificates are accepted |
 | serverConfig.ca, client-cert, client-key | for calls to other sidecars and the wrapper; default: those of the etcd connection |
 | serverConfig.allow-unauthenticated | everybody in the network may call everything, as in the original: for the time of a migration |
-| snapshotterConfig.schedule | cron expression of five fields for fulls, in UTC unless it begins with CRON_TZ= |
+| snapshotterConfig.schedule | cron expression of five fields for fulls, in UTC unless it begins with CRON_TZ=ZONE; where clocks change, a run at a skipped time comes at the change, and a run at a repeated time is made once |
 | snapshotterConfig.deltaSnapshotPeriod | longest time between a change and its delta; below 1s: no deltas |
 | snapshotterConfig.snapshotFormat | native, or v2-json, which the original can read |
 | snapshotterConfig.fullFirst | who begins to make backups takes a full first of all, unless he took the newest one himself since he was started: for a cluster that wakes up, as somebody else may have written one meanwhile. Read again when the file changes |

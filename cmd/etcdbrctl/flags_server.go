@@ -53,7 +53,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	addStoreConfig(flags, &c.Secondary.StoreConfig, "secondary-", "the second store")
 
 	n := &c.Snapshotter
-	flags.StringVarP(&n.FullSchedule, "schedule", "s", n.FullSchedule, "cron expression for fulls, five fields, in UTC unless it begins with CRON_TZ=")
+	flags.StringVarP(&n.FullSchedule, "schedule", "s", n.FullSchedule, "cron expression for fulls, five fields, in UTC unless it begins with CRON_TZ=ZONE; where clocks change, a run at a skipped time comes at the change, and a run at a repeated time is made once")
 	duration(flags, &n.DeltaSnapshotPeriod, "delta-snapshot-period", "longest time between a change and its delta; below 1s: no deltas")
 	number(flags, &n.DeltaSnapshotMemoryLimit, "delta-snapshot-memory-limit", "cut a delta earlier when it has as many bytes before packing")
 	duration(flags, &n.GarbageCollectionPeriod, "garbage-collection-period", "how often the retention policy is applied; 0: never")
@@ -77,7 +77,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	duration(flags, &c.LeaderElection.EtcdConnectionTimeout, "etcd-connection-timeout-leader-election", "bound on asking it")
 	flags.Float64Var(&c.Backoff.Multiplier, "backoff-multiplier", c.Backoff.Multiplier, "how much longer each further wait after a failure is")
 	duration(flags, &c.Backoff.ThresholdTime, "backoff-threshold-time", "longest wait after a failure")
-	flags.StringVar(&c.Defragmentation.Schedule, "defragmentation-schedule", c.Defragmentation.Schedule, "cron expression; empty: only by the thresholds and on request")
+	flags.StringVar(&c.Defragmentation.Schedule, "defragmentation-schedule", c.Defragmentation.Schedule, "cron expression, written as --schedule; empty: only by the thresholds and on request")
 	flags.IntVar(&c.Defragmentation.FreeShare, "defragmentation-free-share", c.Defragmentation.FreeShare, "defragment a member earlier when so many percent of its database are free, and 100 MiB")
 	flags.IntVar(&c.Defragmentation.QuotaShare, "defragmentation-quota-share", c.Defragmentation.QuotaShare, "or when it takes so many percent of its quota and a tenth of that would be freed; either 0: never earlier")
 

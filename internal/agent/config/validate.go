@@ -12,7 +12,7 @@ import (
 
 	"druid.internal/druid/internal/agentapi/auth"
 	"druid.internal/druid/internal/backup/immutability"
-	"druid.internal/druid/internal/engine/snapshotter"
+	"druid.internal/druid/internal/schedule"
 )
 
 // Validate reports the first thing that cannot work, with its remedy. It looks at files and
@@ -89,12 +89,12 @@ func (c Config) checkServer() error {
 
 func (c Config) checkSnapshotter() error {
 	s := c.Snapshotter
-	for _, schedule := range []struct{ key, value string }{{"snapshotterConfig.schedule", s.FullSchedule}, {"defragmentationSchedule", c.Defragmentation.Schedule}} {
-		if schedule.value == "" {
+	for _, s := range []struct{ key, value string }{{"snapshotterConfig.schedule", s.FullSchedule}, {"defragmentationSchedule", c.Defragmentation.Schedule}} {
+		if s.value == "" {
 			continue
 		}
-		if _, err := snapshotter.ParseSchedule(schedule.value); err != nil {
-			return fmt.Errorf("%s: %w", schedule.key, err)
+		if _, err := schedule.Parse(s.value); err != nil {
+			return fmt.Errorf("%s: %w", s.key, err)
 		}
 	}
 	switch s.SnapshotFormat {

@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/robfig/cron/v3"
-
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/etcd/member"
+	"druid.internal/druid/internal/schedule"
 )
 
 // DefaultSchedule is every third day of the month at midnight, UTC.
@@ -60,7 +59,7 @@ const (
 // leads. There is one per sidecar.
 type Defragmenter struct {
 	etcd     Etcd
-	schedule cron.Schedule // nil: none
+	schedule schedule.Schedule // zero: none
 	DefragOptions
 	said said
 	wake chan struct{}
@@ -129,10 +128,10 @@ func NewDefragmenter(etcd Etcd, o DefragOptions) (*Defragmenter, error) {
 	d := &Defragmenter{etcd: etcd, DefragOptions: o, wake: make(chan struct{}, 1), attempts: map[uint64]*Attempt{}}
 	if !o.NoSchedule {
 		var err error
-		if d.schedule, err = cron.ParseStandard(o.Schedule); err != nil {
-			return nil, fmt.Errorf("defragmentation schedule %q: %w; write five fields: minute hour day month weekday", o.Schedule, err)
+		if d.schedule, err = schedule.Parse(o.Schedule); err != nil {
+			return nil, fmt.Errorf("defragmentation: %w", err)
 		}
-		d.nextCron = d.schedule.Next(o.Now().UTC())
+		d.nextCron = d.schedule.Next(o.Now())
 	}
 	return d, nil
 }
@@ -201,8 +200,8 @@ func (d *Defragmenter) poke() {
 // tick notes what is due, begins a run and takes it as far as it goes now.
 func (d *Defragmenter) tick(ctx context.Context) {
 	now := d.Now()
-	if d.schedule != nil && !d.nextCron.IsZero() && !now.Before(d.nextCron) { // zero: it never comes
-		d.due, d.nextCron = now, d.schedule.Next(now.UTC())
+	if !d.nextCron.IsZero() && !now.Before(d.nextCron) { // zero: no schedule, or no further run
+		d.due, d.nextCron = now, d.schedule.Next(now)
 	}
 	_, self, err := status(ctx, d.etcd.Local)
 	switch {

@@ -300,7 +300,7 @@ func TestBadDefragmentationOptionsAreRefusedWithTheRemedy(t *testing.T) {
 		DefragOptions
 		want string
 	}{
-		"schedule":  {DefragOptions{Schedule: "0 0 * *"}, `defragmentation schedule "0 0 * *"`},
+		"schedule":  {DefragOptions{Schedule: "0 0 * *"}, `defragmentation: schedule "0 0 * *"`},
 		"threshold": {DefragOptions{Thresholds: &Thresholds{FreeShare: 2}}, "write a number from 0 (off) to 1"},
 		"timeout":   {DefragOptions{Timeout: -1}, "negative"},
 	} {

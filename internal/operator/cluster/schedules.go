@@ -1,15 +1,13 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
-	"time"
 
-	"github.com/robfig/cron/v3"
 	"sigs.k8s.io/yaml"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/schedule"
 )
 
 // schedules takes schedules that cannot be read out of the specification: those that the ConfigMap has,
@@ -35,20 +33,17 @@ func schedules(e *druidv1alpha1.Etcd, configMap map[string]string) (invalid []st
 		if *f.field == nil {
 			continue
 		}
-		schedule, err := cron.ParseStandard(**f.field)
-		if err == nil && schedule.Next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-			err = errors.New("it never comes: there is no such day")
-		}
+		_, err := schedule.Parse(**f.field)
 		if err == nil {
 			continue
 		}
 		// What cannot be read holds no schedule.
 		_ = yaml.Unmarshal([]byte(configMap[desired.SidecarFile]), &inForce)
 		stays := *f.before
-		if _, unusable := cron.ParseStandard(stays); unusable != nil {
+		if _, unusable := schedule.Parse(stays); unusable != nil {
 			stays = f.otherwise
 		}
-		invalid = append(invalid, fmt.Sprintf("%s %q: %v; %q is in force", f.name, **f.field, err, stays))
+		invalid = append(invalid, fmt.Sprintf("%s: %v; %q is in force", f.name, err, stays))
 		*f.field = &stays
 	}
 	return invalid

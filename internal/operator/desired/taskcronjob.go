@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/schedule"
 )
 
 // TaskInput is everything that the CronJob or Job of a task depends on, whatever its type.
@@ -17,11 +18,8 @@ type TaskInput struct {
 	Etcd   *druidv1alpha1.Etcd             // with its defaults, and a store
 	Images Images
 
-	// Of a CronJob:
-	Schedule string // without a zone of time
-	TimeZone string // empty: that of the cluster's controllers
-	// Every is between two runs of a schedule that is reckoned from the run before; 0: it comes by the clock.
-	Every time.Duration
+	// Schedule of a CronJob; zero for a Job.
+	Schedule schedule.Schedule
 }
 
 const (
@@ -45,7 +43,7 @@ type taskRun struct {
 func taskCronJob(in TaskInput, run taskRun) *batchv1.CronJob {
 	// What is due is looked for from the time on after which it were too late: a schedule that is reckoned from
 	// there would never come if that is nearer than one period.
-	late := int64((taskLate + in.Every) / time.Second)
+	late := int64((taskLate + in.Schedule.Every()) / time.Second)
 	one, no, labels := int32(1), false, in.Task.JobLabels(run.component)
 	job := &batchv1.CronJob{
 		TypeMeta: typeMeta("batch/v1", "CronJob"),
@@ -53,7 +51,7 @@ func taskCronJob(in TaskInput, run taskRun) *batchv1.CronJob {
 			Name: in.Task.CronJobName(), Namespace: in.Task.Namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{in.Task.OwnerReference()},
 		},
 		Spec: batchv1.CronJobSpec{
-			Schedule:                   in.Schedule,
+			Schedule:                   in.Schedule.Expression(),
 			Suspend:                    &no, // said, so that it is set back when somebody else suspends it
 			ConcurrencyPolicy:          batchv1.ForbidConcurrent,
 			StartingDeadlineSeconds:    &late,
@@ -65,8 +63,8 @@ func taskCronJob(in TaskInput, run taskRun) *batchv1.CronJob {
 			},
 		},
 	}
-	if in.TimeZone != "" {
-		job.Spec.TimeZone = &in.TimeZone
+	if zone := in.Schedule.Zone(); zone != "" && zone != "Local" { // which a CronJob rejects, and means without a zone
+		job.Spec.TimeZone = &zone
 	}
 	return job
 }

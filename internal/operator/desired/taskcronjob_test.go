@@ -13,6 +13,7 @@ import (
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agent/config"
+	"druid.internal/druid/internal/schedule"
 )
 
 // stored is an Etcd of a store, with what Jobs may take from it.
@@ -31,27 +32,37 @@ func withRoles(s druidv1alpha1.StoreSpec) druidv1alpha1.StoreSpec {
 	return s
 }
 
+func parsed(text string) schedule.Schedule {
+	s, err := schedule.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 func TestJobsAndCronJobsOfTasksAreAsInTheGoldenFiles(t *testing.T) {
 	secret := storeSpec("aws", "bucket", "shoot--a--b/etcd-main", "backup")
 	secret.EndpointOverride = ptr("https://s3.example.org")
 	locked := secret
 	locked.Immutability = &druidv1alpha1.ImmutabilitySpec{RetentionType: druidv1alpha1.RetentionObject, RetentionPeriod: &metav1.Duration{Duration: 96 * time.Hour}}
 	since := time.Date(2026, 6, 1, 5, 0, 0, 0, time.FixedZone("CEST", 7200))
-	in := func(name string, s druidv1alpha1.StoreSpec, schedule string, change ...func(*TaskInput)) TaskInput {
-		i := TaskInput{Etcd: stored(s), Schedule: schedule, Images: copyImages, Task: &druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shoot--a--b", UID: "5d1e"}}}
+	in := func(name string, s druidv1alpha1.StoreSpec, when string, change ...func(*TaskInput)) TaskInput {
+		i := TaskInput{Etcd: stored(s), Images: copyImages, Task: &druidv1alpha1.EtcdOperatorTask{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shoot--a--b", UID: "5d1e"}}}
+		if when != "" {
+			i.Schedule = parsed(when)
+		}
 		for _, c := range change {
 			c(&i)
 		}
 		return i
 	}
-	berlin := func(i *TaskInput) { i.TimeZone = "Europe/Berlin" }
 	exponential := func(i *TaskInput) {
 		i.Etcd.Spec.Backup.GarbageCollectionPolicy = ptr(druidv1alpha1.GarbageCollectionExponential)
 	}
 	const owner = "cluster/shoot--a--b/etcd-main/3b7c"
 	names := []druidv1alpha1.SnapshotName{"Full-00000000-00009002-1565021494.zst", "Incr-00009003-00009120-1565021514.zst"}
 	for name, job := range map[string]client.Object{
-		"extension":         ExtensionCronJob(ExtensionInput{TaskInput: in("extend", locked, "0 0 * * *", berlin), Since: since, Between: 25 * time.Hour}),
+		"extension":         ExtensionCronJob(ExtensionInput{TaskInput: in("extend", locked, "CRON_TZ=Europe/Berlin 0 0 * * *"), Since: since, Between: 25 * time.Hour}),
 		"extension-role":    ExtensionCronJob(ExtensionInput{TaskInput: in("extend", withRoles(secret), "0 0 * * *"), Since: since, Between: 24 * time.Hour}),
 		"extension-local":   ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("local", "", "p", ""), "@daily"), Since: since, Between: 24 * time.Hour}),
 		"extension-release": ExtensionCronJob(ExtensionInput{TaskInput: in("extend", storeSpec("gcp", "bucket", "p", ""), "0 0 * * *"), Since: since, Between: 24 * time.Hour, Release: true}),
@@ -77,8 +88,8 @@ func TestJobsAndCronJobsOfTasksAreAsInTheGoldenFiles(t *testing.T) {
 // A CronJob looks for what is due from the time on after which it were too late. What is reckoned from there is never
 // due if that is nearer than one period.
 func TestAScheduleByPeriodsIsNeverTooLate(t *testing.T) {
-	for _, every := range []time.Duration{0, time.Hour, 24 * time.Hour} {
-		job := taskCronJob(TaskInput{Etcd: stored(storeSpec("aws", "bucket", "p", "")), Task: &druidv1alpha1.EtcdOperatorTask{}, Every: every}, taskRun{})
+	for text, every := range map[string]time.Duration{"0 0 * * *": 0, "@every 1h": time.Hour, "@every 24h": 24 * time.Hour} {
+		job := taskCronJob(TaskInput{Etcd: stored(storeSpec("aws", "bucket", "p", "")), Task: &druidv1alpha1.EtcdOperatorTask{}, Schedule: parsed(text)}, taskRun{})
 		if late := time.Duration(*job.Spec.StartingDeadlineSeconds) * time.Second; late != every+6*time.Hour {
 			t.Errorf("every %s: too late after %s", every, late)
 		}

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/schedule"
 )
 
 // What the judgement of backups allows for.
@@ -284,30 +284,21 @@ func (v view) fullGrace() time.Duration {
 	return 2 * snapshotTimeout(v.Etcd)
 }
 
-// due is when a full was due last before a time. A schedule that nobody can read counts as daily;
-// SchedulesValid tells of it.
+// due returns when the last full before a time was due. An invalid schedule, which SchedulesValid reports, counts
+// as daily.
 func (v view) due(before time.Time) time.Time {
-	schedule, err := cron.ParseStandard(scheduleOf(v.Etcd))
+	s, err := schedule.Parse(scheduleOf(v.Etcd))
 	if err != nil {
 		return before.Add(-24 * time.Hour)
 	}
-	return previous(schedule, before.UTC())
+	return s.Previous(before)
 }
 
-// previous is the last time of the schedule that is not after t, or zero if there was none in the
-// eight years before, which is longer than from one 29 February to the next.
-func previous(s cron.Schedule, t time.Time) time.Time {
-	const most = 8*366*24*time.Hour + 24*time.Hour
-	for back := time.Minute; ; back *= 2 {
-		at := s.Next(t.Add(-min(back, most)))
-		if !at.IsZero() && !at.After(t) {
-			for next := s.Next(at); !next.IsZero() && !next.After(t); next = s.Next(at) {
-				at = next
-			}
-			return at
-		}
-		if back >= most {
-			return time.Time{}
-		}
+// parsed returns the schedule in text, or the default one if text is invalid, which SchedulesValid reports.
+func parsed(text string) schedule.Schedule {
+	s, err := schedule.Parse(text)
+	if err != nil {
+		s, _ = schedule.Parse(defaultSchedule)
 	}
+	return s
 }

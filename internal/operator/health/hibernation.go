@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -422,7 +421,7 @@ func (v view) extensionRemedy() string {
 // RunsTooRarely says why a task that prolongs locks on a schedule, each time for a period, leaves moments without a lock; empty: it
 // leaves none.
 func RunsTooRarely(schedule string, period time.Duration) string {
-	if u := (immutability.Upkeep{Period: period, Every: Longest(schedule)}); !u.Holds() {
+	if u := (immutability.Upkeep{Period: period, Every: parsed(schedule).AsCronJob().Longest()}); !u.Holds() {
 		return fmt.Sprintf("with %q %s", schedule, u)
 	}
 	return ""
@@ -436,11 +435,7 @@ func (v view) next(t time.Time) time.Time {
 			text = *own
 		}
 	}
-	schedule, err := cron.ParseStandard(text)
-	if err != nil {
-		schedule, _ = cron.ParseStandard(defaultSchedule)
-	}
-	if at := schedule.Next(t.UTC()); !at.IsZero() {
+	if at := parsed(text).AsCronJob().Next(t); !at.IsZero() {
 		return at
 	}
 	return t.AddDate(100, 0, 0)

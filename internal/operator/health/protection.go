@@ -1,10 +1,7 @@
 package health
 
 import (
-	"sync"
 	"time"
-
-	"github.com/robfig/cron/v3"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/backup/immutability"
@@ -59,7 +56,7 @@ func newestProof(o Observation, counts func(*druidv1alpha1.SnapshotProof) bool) 
 // Coverage is whether a period of locks leaves no moment without one, by the schedule of fulls and how long
 // one may take.
 func Coverage(e *druidv1alpha1.Etcd, period time.Duration) immutability.Coverage {
-	return immutability.Coverage{Period: period, Between: Longest(scheduleOf(e)), Takes: snapshotTimeout(e)}
+	return immutability.Coverage{Period: period, Between: parsed(scheduleOf(e)).Longest(), Takes: snapshotTimeout(e)}
 }
 
 // protected is true while the newest chain is locked, and will be until the next full is in the bucket.
@@ -168,31 +165,4 @@ func snapshotTimeout(e *druidv1alpha1.Etcd) time.Duration {
 		return t.Duration
 	}
 	return defaultSnapshotTimeout
-}
-
-// known remembers what [Longest] found: few schedules are in use, and each takes thousands of steps.
-var known sync.Map // of time.Duration, by schedule
-
-// Longest is the longest time between two moments of a schedule in nine years, which is longer than from one
-// 29 February to the next, or among its first hundred thousand. One that nobody can read counts as daily;
-// SchedulesValid tells of it.
-func Longest(schedule string) (gap time.Duration) {
-	if d, is := known.Load(schedule); is {
-		return d.(time.Duration)
-	}
-	s, err := cron.ParseStandard(schedule)
-	if err != nil {
-		return 24 * time.Hour
-	}
-	begin := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
-	last := s.Next(begin)
-	for n := 0; n < 100_000 && last.Before(begin.AddDate(9, 0, 0)); n++ {
-		next := s.Next(last)
-		if next.IsZero() {
-			break // it never comes again
-		}
-		gap, last = max(gap, next.Sub(last)), next
-	}
-	known.Store(schedule, gap)
-	return gap
 }

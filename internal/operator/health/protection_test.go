@@ -63,7 +63,7 @@ func TestBackupsProtected(t *testing.T) {
 		"compliance is asked for, governance given": {cluster(3, ofObject, looked(level("governance", "governance until then"))), isFalse, "NotProtected", "compliance is asked for"},
 		"as inferred":                            {cluster(3, ofBucket, looked(inferred)), isTrue, "ProtectionInferred", ""},
 		"one day of locks, and a full each day":  {cluster(3, ofBucket, looked(locksFor(24*time.Hour))), isFalse, "RetentionTooShort", "objects are locked for 24h, and a full is the newest for up to 24h30m"},
-		"one day of locks, and a full each hour": {cluster(3, ofBucket, schedule("0 * * * *"), looked(locksFor(24*time.Hour))), isTrue, "Protected", ""},
+		"one day of locks, and a full each hour": {cluster(3, ofBucket, fullSchedule("0 * * * *"), looked(locksFor(24*time.Hour))), isTrue, "Protected", ""},
 		"a full takes long": {cluster(3, ofBucket, looked(locksFor(25*time.Hour)), func(o *Observation) {
 			o.Etcd.Spec.Backup.EtcdSnapshotTimeout = &metav1.Duration{Duration: time.Hour}
 		}), isFalse, "RetentionTooShort", "1h until the next is in the bucket"},
@@ -134,29 +134,6 @@ func TestRunsOfAnExtensionTellWhatIsExcluded(t *testing.T) {
 		})
 		if got := Backup(o); !slices.Equal(got.ExcludedSnapshots, c.want) || int(got.ExcludedSnapshotsCount) != len(c.want) {
 			t.Errorf("%s: %q, of %d, want %q", phrase, got.ExcludedSnapshots, got.ExcludedSnapshotsCount, c.want)
-		}
-	}
-}
-
-func TestTheLongestTimeBetweenTwoFulls(t *testing.T) {
-	const day = 24 * time.Hour
-	for schedule, want := range map[string]time.Duration{
-		"0 0 * * *":     day,
-		"*/5 * * * *":   5 * time.Minute,
-		"0 8,20 * * *":  12 * time.Hour,
-		"0 8,10 * * *":  22 * time.Hour,
-		"0 0 * * 1-5":   3 * day,                    // over the weekend
-		"0 0 1 * *":     31 * day,                   // a month
-		"30 1 29 2 *":   (4*365 + 1) * day,          // leap years; 2000 was one, too
-		"0 0 * 1 *":     (365 - 30 + 1) * day,       // January alone, of a leap year
-		"* * * 1 *":     (366-31)*day + time.Minute, // the same, dense: beyond the first thousands
-		"@every 90m":    90 * time.Minute,
-		"what is this?": day,
-	} {
-		for range 2 { // the second time from memory
-			if got := Longest(schedule); got != want {
-				t.Errorf("%s: %s, want %s", schedule, got, want)
-			}
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/operatortask/task"
+	"druid.internal/druid/internal/schedule"
 )
 
 // Type is the row of the registry.
@@ -63,7 +64,7 @@ func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
 	if t.Schedule != nil {
 		text = *t.Schedule
 	}
-	when, err := task.ParseSchedule(text)
+	when, err := schedule.Parse(text)
 	if err != nil {
 		return nil, err
 	}

@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/operatortask/task"
+	"druid.internal/druid/internal/schedule"
 )
 
 func TestACollectionComesAsOftenAsItIsAskedFor(t *testing.T) {
@@ -19,7 +19,7 @@ func TestACollectionComesAsOftenAsItIsAskedFor(t *testing.T) {
 	} {
 		for _, who := range []string{"a", "b", "9f3c", "0f1e-22"} {
 			text := about(period, who)
-			s, err := cron.ParseStandard(text)
+			s, err := schedule.Parse(text)
 			if err != nil {
 				t.Fatalf("%s of %s: %q: %v", period, who, text, err)
 			}

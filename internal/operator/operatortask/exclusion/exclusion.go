@@ -16,6 +16,7 @@ import (
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/operatortask/task"
+	"druid.internal/druid/internal/schedule"
 )
 
 // Type is the row of the registry.
@@ -60,7 +61,7 @@ func final(t *task.Task, e *druidv1alpha1.Etcd) string {
 func is(b *bool) bool { return b != nil && *b }
 
 func job(t *task.Task, p task.Place) *batchv1.Job {
-	return desired.ExclusionJob(desired.ExclusionInput{TaskInput: p.Input(t, task.Schedule{}), What: *t.Exclusion})
+	return desired.ExclusionJob(desired.ExclusionInput{TaskInput: p.Input(t, schedule.Schedule{}), What: *t.Exclusion})
 }
 
 func done(t *task.Task) string {

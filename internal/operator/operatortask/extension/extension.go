@@ -17,6 +17,7 @@ import (
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/operatortask/task"
+	"druid.internal/druid/internal/schedule"
 )
 
 // Type is the row of the registry.
@@ -54,13 +55,13 @@ const soon = "*/2 * * * *"
 // otherwise is the schedule of an Etcd that has none that can be read, as of the sidecar.
 const otherwise = "0 0 * * *"
 
-// schedule is when the CronJob runs, as somebody wrote it.
-func schedule(t *task.Task, e *druidv1alpha1.Etcd) string {
+// scheduleOf returns when the CronJob runs, as the task or the Etcd has it.
+func scheduleOf(t *task.Task, e *druidv1alpha1.Etcd) string {
 	if t.Schedule != nil {
 		return *t.Schedule
 	}
 	if s := e.Spec.Backup.FullSnapshotSchedule; s != nil {
-		if _, err := task.ParseSchedule(*s); err == nil {
+		if _, err := schedule.Parse(*s); err == nil {
 			return *s
 		}
 	}
@@ -99,16 +100,19 @@ func lasts(e *druidv1alpha1.Etcd) time.Duration {
 }
 
 func cronJob(t *task.Task, p task.Place) (*batchv1.CronJob, error) {
-	text, whole := schedule(t, p.Etcd), unread(p.Etcd)
-	between := health.Longest(text) // after the full was read, too
+	text, whole := scheduleOf(t, p.Etcd), unread(p.Etcd)
+	when, err := schedule.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	between := when.AsCronJob().Longest() // after the full was read, too
 	switch {
 	case releases(p.Etcd): // soon, and not when the next backup is due: the cluster may sleep by then
 		text = fmt.Sprintf("%d * * * *", p.Etcd.Status.Hibernation.AwakeSince.Add(releaseAfter).UTC().Minute())
 	case whole:
 		text = soon
 	}
-	when, err := task.ParseSchedule(text)
-	if err != nil {
+	if when, err = schedule.Parse(text); err != nil {
 		return nil, err
 	}
 	in := desired.ExtensionInput{TaskInput: p.Input(t, when), Since: t.Created, Between: between, Whole: whole, Release: releases(p.Etcd)}

@@ -18,6 +18,7 @@ import (
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/operator/desired"
+	"druid.internal/druid/internal/schedule"
 )
 
 // Task is a task, whatever resource it was written as.
@@ -179,11 +180,11 @@ type Place struct {
 }
 
 // Input is what the Jobs and CronJobs of all types depend on. A Job has no schedule.
-func (p Place) Input(t *Task, when Schedule) desired.TaskInput {
+func (p Place) Input(t *Task, when schedule.Schedule) desired.TaskInput {
 	images, _ := desired.ImagesFor(p.Etcd, p.Images) // those that are replaced are told of with the Etcd
 	return desired.TaskInput{
 		Task: &druidv1alpha1.EtcdOperatorTask{ObjectMeta: t.Meta()}, Etcd: p.Etcd, Images: images,
-		Schedule: when.When, TimeZone: when.Zone, Every: when.Every,
+		Schedule: when,
 	}
 }
 
