@@ -49,7 +49,7 @@ there is nothing to do.`,
 			res, err := compactor.Compact(cmd.Context(), compactor.Request{
 				From: b.from,
 				Into: b.store, Prefix: from.prefix, Keep: keep, Compression: compression,
-				ScratchDir: limits.scratch, MemoryLimit: int64(limits.memory), Parallel: fetchers, Writer: writer(), Now: time.Now,
+				ScratchDir: limits.scratch, KeepFree: keepFree, MemoryLimit: int64(limits.memory), Parallel: fetchers, Writer: writer(), Now: time.Now,
 			})
 			b.shown.end()
 			if err != nil {

@@ -6,6 +6,9 @@ import "runtime/debug"
 // replay's own limit.
 const memoryForRest = 48 << 20
 
+// keepFree is what verbs leave of the volume with temporary files: an etcd may write there, too.
+const keepFree = 128 << 20
+
 // limitMemory makes the garbage collector work harder as the heap nears the limit, so that
 // --memory-limit bounds the process and not only the replay's tables. Those, a third of the limit
 // and more, lie outside of the heap, where the collector does not see them.

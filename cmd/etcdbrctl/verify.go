@@ -45,7 +45,7 @@ The result is thrown away; room for two databases is needed meanwhile.`,
 			}
 			defer b.release()
 			report, err := verifier.Verify(cmd.Context(), verifier.Request{
-				From: b.from, All: all, ScratchDir: limits.scratch, MemoryLimit: int64(limits.memory), Verified: func(verifier.Chain) { b.shown.end() },
+				From: b.from, All: all, ScratchDir: limits.scratch, KeepFree: keepFree, MemoryLimit: int64(limits.memory), Verified: func(verifier.Chain) { b.shown.end() },
 			})
 			b.shown.end()
 			var loss *restoreplan.LossError

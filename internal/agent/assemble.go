@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -239,7 +240,10 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 	o := backup.Config{
 		Local: backup.LocalOf(s.own, local), Voters: backup.VotersOf(s.own, s.followed.has), Store: s.Store, Prefix: c.Store.Prefix, Snapshots: snapshots,
 		Policy: policy, CollectEvery: c.Snapshotter.GarbageCollectionPeriod.D(), VerifyEvery: c.Snapshotter.VerificationPeriod.D(), LookEvery: min(c.LeaderElection.ReelectionPeriod.D(), maxLookEvery), LookTimeout: c.LeaderElection.EtcdConnectionTimeout.D(),
-		ScratchDir: c.Store.TempDir, Room: func() error {
+		ScratchDir: c.Store.TempDir, KeepFree: keepFree, Free: func() (int64, error) {
+			free, _, err := datadir.Room(c.Store.TempDir)
+			return int64(min(free, math.MaxInt64)), err
+		}, Room: func() error {
 			return s.room().forProof(func() (uint64, uint64, error) { return datadir.Room(c.Store.TempDir) })
 		}, ReplayMemory: int64(c.Restoration.MemoryLimit), Update: s.board.Update, Metrics: s.metrics, Log: s.Log,
 	}

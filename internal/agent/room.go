@@ -15,6 +15,8 @@ const (
 	// leastRoom is by how much etcd's log grows at a time. An etcd that cannot have that ends, with
 	// less than that free.
 	leastRoom = 64_000_000
+	// keepFree is what proofs and compactions leave of the volume.
+	keepFree = 2 * leastRoom
 	// roomInterval is how often the volume is asked.
 	roomInterval = 10 * time.Second
 )
@@ -51,7 +53,7 @@ func (r *room) forProof(scratch func() (free, size uint64, err error)) error {
 	if err != nil || e == nil {
 		return nil
 	}
-	if need := uint64(e.DBSize) + uint64(e.DBSizeInUse) + 2*leastRoom; free < need {
+	if need := uint64(e.DBSize) + uint64(e.DBSizeInUse) + keepFree; free < need {
 		return fmt.Errorf("%w: %d MB are free where a proof unpacks, and %d MB are needed, for the database, what is in use of it and etcd's log; enlarge the volume, or defragment",
 			datadir.ErrNoRoom, free/1_000_000, need/1_000_000)
 	}

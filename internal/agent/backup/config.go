@@ -50,6 +50,10 @@ type Config struct {
 	// 0 means 64 MiB.
 	ScratchDir   string
 	ReplayMemory int64
+	// KeepFree is how many bytes of the volume of ScratchDir proofs and compactions leave free, and
+	// Free how many are: etcd may write there, too. 0 and nil: they fill it.
+	KeepFree int64
+	Free     func() (int64, error)
 	// Room, if set, says why there is not enough room there, for proofs that nobody asked for; nil: there is, as far as is known.
 	Room func() error
 	// Compacted is how much history stays readable in what a compaction makes.

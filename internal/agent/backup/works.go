@@ -16,6 +16,7 @@ import (
 	"druid.internal/druid/internal/engine/compactor"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/engine/verifier"
+	"druid.internal/druid/internal/etcd/datadir"
 )
 
 // The kinds of long operations.
@@ -176,7 +177,10 @@ func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, 
 	}
 	var report *verifier.Report
 	if err == nil {
-		report, err = verifier.Verify(ctx, verifier.Request{From: from, ScratchDir: c.ScratchDir, MemoryLimit: c.ReplayMemory, Parallel: 1})
+		err = w.inRoom(ctx, func(ctx context.Context) (err error) {
+			report, err = verifier.Verify(ctx, verifier.Request{From: from, ScratchDir: c.ScratchDir, KeepFree: c.KeepFree, MemoryLimit: c.ReplayMemory, Parallel: 1})
+			return err
+		})
 	}
 	switch {
 	case err == nil:
@@ -196,6 +200,33 @@ func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, 
 		w.proved(agentapi.Proof{Result: agentapi.ProofUnknown, Base: base, Message: err.Error()})
 	}
 	return "", nil, err
+}
+
+// roomPause is how often the volume is looked at while temporary files are on it.
+const roomPause = time.Second
+
+// inRoom does work that has temporary files on etcd's volume, and ends it when others have used up
+// half of what is to stay free: etcd ends when its log cannot grow, and the files are removed then.
+func (w *works) inRoom(ctx context.Context, work func(context.Context) error) error {
+	c := w.leader.cfg
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel(nil)
+	if c.KeepFree > 0 && c.Free != nil {
+		watch.Go(func() {
+			for c.Wait(ctx, roomPause) == nil {
+				if free, err := c.Free(); err == nil && free < c.KeepFree/2 {
+					cancel(fmt.Errorf("%w: %d MB are free where etcd writes, too, and temporary files are removed; enlarge the volume", datadir.ErrNoRoom, free/1_000_000))
+				}
+			}
+		})
+	}
+	err := work(ctx)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, datadir.ErrNoRoom) {
+		return cause
+	}
+	return err
 }
 
 // proved remembers how a proof ended, and counts it. One that told nothing does not make a chain whole that was broken.
@@ -221,9 +252,13 @@ func (w *works) compact(ctx context.Context, t *term) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := compactor.Compact(ctx, compactor.Request{
-		From: from, Into: w.leader.store, Prefix: c.Prefix, Keep: c.Compacted, Compression: c.Snapshots.Compression,
-		ScratchDir: c.ScratchDir, MemoryLimit: c.ReplayMemory, Parallel: 1, Writer: c.Snapshots.Writer, Now: c.Now,
+	var r *compactor.Result
+	err = w.inRoom(ctx, func(ctx context.Context) (err error) {
+		r, err = compactor.Compact(ctx, compactor.Request{
+			From: from, Into: w.leader.store, Prefix: c.Prefix, Keep: c.Compacted, Compression: c.Snapshots.Compression,
+			ScratchDir: c.ScratchDir, KeepFree: c.KeepFree, MemoryLimit: c.ReplayMemory, Parallel: 1, Writer: c.Snapshots.Writer, Now: c.Now,
+		})
+		return err
 	})
 	switch {
 	case err != nil:

@@ -32,6 +32,7 @@ type Request struct {
 	Keep        History
 	Compression snapshot.Compression
 	ScratchDir  string // an existing directory with room for one database; empty: the system's
+	KeepFree    int64  // bytes that stay free on the volume of ScratchDir
 	MemoryLimit int64  // bytes, 0: the replay's default
 	Parallel    int    // deltas decoded at the same time, 0: one per processor
 	Writer      string // program and version, for the manifest
@@ -72,7 +73,7 @@ func Compact(ctx context.Context, q Request) (*Result, error) {
 	res.Plan, res.Damaged, err = replay.Run(ctx, q.From, plan, func(p restoreplan.Plan, src datadir.Source) error {
 		r, err := datadir.Rebuild(ctx, src, datadir.Options{
 			TargetRevision: p.StopRevision, CompactAt: q.Keep.compactAt(p),
-			MemoryLimit: q.MemoryLimit, Parallel: q.Parallel, ScratchDir: dir,
+			MemoryLimit: q.MemoryLimit, Parallel: q.Parallel, ScratchDir: dir, KeepFree: q.KeepFree,
 		}, out)
 		if err == nil {
 			res.Replayed = *r

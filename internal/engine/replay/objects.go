@@ -31,7 +31,7 @@ func (e *ObjectError) Unwrap() error { return e.Err }
 var damage = []error{
 	fetch.ErrDamaged, store.ErrNotFound,
 	codec.ErrDigest, codec.ErrTruncated, codec.ErrMalformed, codec.ErrCompression, codec.ErrEncoding,
-	datadir.ErrBaseTruncated, datadir.ErrBaseNoTrailer, datadir.ErrBaseDigest, datadir.ErrBaseBehind, datadir.ErrNotEtcd, datadir.ErrHashKV,
+	datadir.ErrBaseTruncated, datadir.ErrBaseSize, datadir.ErrBaseNoTrailer, datadir.ErrBaseDigest, datadir.ErrBaseBehind, datadir.ErrNotEtcd, datadir.ErrHashKV,
 }
 
 // Condemns reports whether err, met while an object was read, says that the object is damaged.
@@ -85,7 +85,7 @@ func (s *objects) source(p restoreplan.Plan) (datadir.Source, io.Closer, error) 
 	}
 	src := datadir.Source{Base: base, BaseName: p.Base.Name().String(), BaseLast: p.Base.Last, BaseInTime: p.Base.Certain}
 	if m := p.Base.Manifest; m != nil {
-		src.BaseHashKV = m.HashKV
+		src.BaseHashKV, src.BaseSize = m.HashKV, m.ContentSize
 	}
 	for _, step := range p.Deltas {
 		src.Deltas = append(src.Deltas, datadir.Delta{

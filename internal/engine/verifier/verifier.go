@@ -33,6 +33,7 @@ type Request struct {
 	ScratchDir  string // an existing directory with room for two databases; empty: the system's
 	MemoryLimit int64  // bytes, 0: the replay's default
 	Parallel    int    // deltas decoded at the same time, 0: one per processor
+	KeepFree    int64  // bytes that stay free on the volume of ScratchDir
 
 	// Verified, if set, is told of each chain as soon as it is judged.
 	Verified func(Chain)
@@ -167,7 +168,7 @@ func (q Request) verify(ctx context.Context, p restoreplan.Plan, out string) (Ch
 	err := replay.Once(ctx, q.From, p, func(p restoreplan.Plan, src datadir.Source) error {
 		r, err := datadir.Rebuild(ctx, src, datadir.Options{
 			TargetRevision: p.StopRevision, TargetTime: p.StopTime,
-			MemoryLimit: q.MemoryLimit, Parallel: q.Parallel, ScratchDir: filepath.Dir(out),
+			MemoryLimit: q.MemoryLimit, Parallel: q.Parallel, ScratchDir: filepath.Dir(out), KeepFree: q.KeepFree,
 		}, out)
 		if err != nil {
 			return err

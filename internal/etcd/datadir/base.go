@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+
+	"druid.internal/druid/internal/etcd/datadir/boltfile"
 )
 
 // readBase unpacks the base and finds out where it stands.
@@ -21,8 +24,12 @@ func (r *rebuild) readBase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(f, 1<<20)
-	err = intake(ctx, r.src.Base, w, func(n int64) { r.o.Progress(Progress{Phase: ReadingBase, Bytes: n}) })
+	if err := r.room.fits(r.src.BaseName, r.src.BaseSize); err != nil {
+		f.Close()
+		return err
+	}
+	w := bufio.NewWriterSize(&database{Writer: reserved{f, r.room}}, 1<<20)
+	err = intake(ctx, atMost(r.src.Base, r.src.BaseSize), w, func(n int64) { r.o.Progress(Progress{Phase: ReadingBase, Bytes: n}) })
 	if ferr := w.Flush(); err == nil {
 		err = ferr
 	}
@@ -59,6 +66,50 @@ func (r *rebuild) readBase(ctx context.Context) error {
 		r.report.BaseHashKVChecked = true
 	}
 	return nil
+}
+
+// database passes on what is written, and ends soon with ErrNotEtcd if that is no database, however
+// much would follow.
+type database struct {
+	io.Writer
+	other bool
+	n     int64
+}
+
+// soon is how much of something else is written. Less is told apart by what is missing.
+const soon = 4 << 20
+
+func (d *database) Write(p []byte) (int, error) {
+	if d.n == 0 && len(p) >= boltfile.PageSize {
+		d.other = !boltfile.Begins(p)
+	}
+	if d.n += int64(len(p)); d.other && d.n > soon {
+		return 0, fmt.Errorf("%w: it does not begin as a database does", ErrNotEtcd)
+	}
+	return d.Writer.Write(p)
+}
+
+// atMost returns r with ErrBaseSize in place of what follows size bytes. 0: any size.
+func atMost(r io.Reader, size int64) io.Reader {
+	if size == 0 {
+		return r
+	}
+	return io.MultiReader(io.LimitReader(r, size), &unexpected{r, size})
+}
+
+// unexpected is the end of a reader, or ErrBaseSize.
+type unexpected struct {
+	r    io.Reader
+	size int64
+}
+
+func (u *unexpected) Read([]byte) (int, error) {
+	var one [1]byte
+	n, err := io.ReadFull(u.r, one[:])
+	if n > 0 {
+		return 0, fmt.Errorf("%w: more than %d bytes", ErrBaseSize, u.size)
+	}
+	return 0, err
 }
 
 // scanBase shows every record of the base to the tracker.

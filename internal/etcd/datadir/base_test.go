@@ -25,7 +25,7 @@ func TestDamagedBasesAreToldApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		w := boltfile.NewWriter(f)
+		w := boltfile.NewWriter(f, nil)
 		w.Begin("somebody else's")
 		if err := w.Finish(); err != nil {
 			t.Fatal(err)

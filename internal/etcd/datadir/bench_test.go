@@ -197,7 +197,7 @@ func BenchmarkBigBase(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := boltfile.NewWriter(f)
+	w := boltfile.NewWriter(f, nil)
 	w.Begin(keyBucket)
 	rnd := rand.New(rand.NewPCG(1, 1))
 	random := make([]byte, 1<<20)

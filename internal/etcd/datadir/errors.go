@@ -18,6 +18,8 @@ var (
 	ErrBaseNoTrailer = errors.New("full snapshot lacks etcd's SHA-256 trailer")
 	// ErrBaseDigest: the trailer does not fit the content.
 	ErrBaseDigest = errors.New("full snapshot does not match its SHA-256 trailer: the content is damaged")
+	// ErrBaseSize: the full snapshot unpacks to more than is known of it.
+	ErrBaseSize = errors.New("full snapshot unpacks to more than its manifest tells")
 	// ErrNotEtcd: a bolt database without etcd's buckets.
 	ErrNotEtcd = errors.New("not an etcd database")
 	// ErrBaseBehind: the full snapshot holds less than is known of it, as that of a member that

@@ -94,7 +94,7 @@ func TestTheRestOfTheBaseIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, now := boltfile.NewWriter(f), ""
+	w, now := boltfile.NewWriter(f, nil), ""
 	for _, r := range [][3]string{
 		{keyBucket}, {"tomorrow", "some", "thing"}, {clusterBucket, clusterVersion, "3.6.0"},
 		{clusterBucket, downgrade, `{"target-version":"3.5.0","enabled":true}`},

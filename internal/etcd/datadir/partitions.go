@@ -15,13 +15,14 @@ const (
 // partitions holds marks on disk, divided by key. Within a partition they keep their order.
 type partitions struct {
 	file    *os.File
+	room    *reserve
 	memory  []byte
 	fill    [partitionCount]int
 	extents [partitionCount][]int64 // offsets of full buffers in the file
 	bytes   int64
 }
 
-func newPartitions(scratch string) (*partitions, error) {
+func newPartitions(scratch string, room *reserve) (*partitions, error) {
 	f, err := os.CreateTemp(scratch, "marks-*")
 	if err != nil {
 		return nil, fmt.Errorf("spill: %w", err)
@@ -31,7 +32,7 @@ func newPartitions(scratch string) (*partitions, error) {
 		f.Close()
 		return nil, err
 	}
-	return &partitions{file: f, memory: memory}, nil
+	return &partitions{file: f, room: room, memory: memory}, nil
 }
 
 // close frees memory and file. It may be called again.
@@ -56,6 +57,9 @@ func (p *partitions) add(m *mark) error {
 }
 
 func (p *partitions) write(n int) error {
+	if err := p.room.take(int64(partitionBuffer)); err != nil {
+		return fmt.Errorf("spill: %w", err)
+	}
 	if _, err := p.file.WriteAt(p.buffer(n), p.bytes); err != nil {
 		return fmt.Errorf("spill: %w", err)
 	}

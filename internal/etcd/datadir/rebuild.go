@@ -47,11 +47,15 @@ type Options struct {
 	// ScratchDir holds the unpacked base and spilled records while the rebuild runs. It must
 	// exist; a private directory is made in it and removed. Empty: beside the result.
 	ScratchDir string
+	// KeepFree is how many bytes stay free on the volumes of ScratchDir and of the result, for others
+	// that write there; 0: none. The rebuild ends with [ErrNoRoom] before it takes them.
+	KeepFree int64
 	// Progress, if set, is called from one goroutine at a time, often.
 	Progress func(Progress)
 
-	unclamped      bool   // tests use less memory than MinMemoryLimit
-	beforeReadBack func() // tests damage the file here
+	unclamped      bool                                            // tests use less memory than MinMemoryLimit
+	room           func(dir string) (free, size uint64, err error) // tests have other volumes
+	beforeReadBack func()                                          // tests damage the file here
 }
 
 // The defaults of Options.
@@ -130,7 +134,7 @@ type Report struct {
 // state and cluster version stay those of the base, so the result with [NewSnapshotReader] is a
 // full snapshot. The file is synced and verified; on error nothing is left at out.
 //
-// Errors: what is wrong with the base ([ErrBaseTruncated], [ErrBaseNoTrailer], [ErrBaseDigest], [ErrBaseBehind],
+// Errors: what is wrong with the base ([ErrBaseTruncated], [ErrBaseSize], [ErrBaseNoTrailer], [ErrBaseDigest], [ErrBaseBehind],
 // [ErrNotEtcd], [ErrHashKV], boltfile.ErrCorrupt), between the sources ([*GapError],
 // [*OverlapError], [*OrderError], [*ChainError], [*TargetError], [*LateError]), [ErrNoRoom] and [ErrVerification].
 func Rebuild(ctx context.Context, src Source, o Options, out string) (*Report, error) {
@@ -170,7 +174,7 @@ func rebuildWith(ctx context.Context, src Source, o Options, out string, m *memb
 
 // complete fills in the defaults.
 func (o Options) complete(out string) (Options, error) {
-	if o.TargetRevision < 0 || o.CompactAt < 0 || o.BumpRevision < 0 || o.LeaseTTL < 0 || o.QuotaBytes < 0 || o.MemoryLimit < 0 {
+	if o.TargetRevision < 0 || o.CompactAt < 0 || o.BumpRevision < 0 || o.LeaseTTL < 0 || o.QuotaBytes < 0 || o.MemoryLimit < 0 || o.KeepFree < 0 {
 		return o, errors.New("rebuild: negative option")
 	}
 	if o.LeaseTTL == 0 {
@@ -190,6 +194,9 @@ func (o Options) complete(out string) (Options, error) {
 	}
 	if o.ScratchDir == "" {
 		o.ScratchDir = filepath.Dir(out)
+	}
+	if o.room == nil {
+		o.room = Room
 	}
 	if o.beforeReadBack == nil {
 		o.beforeReadBack = func() {}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -27,6 +28,7 @@ type rebuild struct {
 	scratch string
 	members *membershipRecords
 	report  Report
+	room    *reserve // of the scratch directory
 
 	seeds   seeds
 	tracker *tracker
@@ -52,7 +54,7 @@ type rebuild struct {
 }
 
 func newRebuild(src Source, o Options, scratch string, out *os.File, m *membershipRecords) *rebuild {
-	return &rebuild{src: src, o: o, scratch: scratch, members: m, seeds: newSeeds(), out: newSink(out), floor: -1, leaseTTLs: map[int64]int64{}}
+	return &rebuild{src: src, o: o, scratch: scratch, members: m, room: o.reserve(scratch), seeds: newSeeds(), out: newSink(out, o.reserve(filepath.Dir(out.Name()))), floor: -1, leaseTTLs: map[int64]int64{}}
 }
 
 func (r *rebuild) close() {
@@ -76,14 +78,14 @@ func (r *rebuild) close() {
 
 func (r *rebuild) run(ctx context.Context) error {
 	var err error
-	if r.tracker, err = newTracker(r.o.MemoryLimit/3, r.scratch); err != nil {
+	if r.tracker, err = newTracker(r.o.MemoryLimit/3, r.scratch, r.room); err != nil {
 		return err
 	}
 	if r.o.CompactAt > 0 && r.o.BumpRevision == 0 && !r.o.KeepHistory {
 		r.tracker.twoSets = true
 	}
-	r.waiting = newSpool(r.o.MemoryLimit/3, r.scratch, r.tracker)
-	r.leases = newSpool(r.o.MemoryLimit/16, r.scratch, r.tracker)
+	r.waiting = newSpool(r.o.MemoryLimit/3, r.scratch, r.room, r.tracker)
+	r.leases = newSpool(r.o.MemoryLimit/16, r.scratch, r.room, r.tracker)
 	if r.o.KeepHistory {
 		r.leases.dead = func(o uint64) bool { return r.tracker.superseded.has(o) }
 		r.out.begin(keyBucket)

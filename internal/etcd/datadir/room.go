@@ -3,7 +3,10 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +20,87 @@ func Room(dir string) (free, size uint64, err error) {
 	}
 	block := uint64(s.Bsize)
 	return s.Bavail * block, s.Blocks * block, nil
+}
+
+// reserve keeps some of a volume free for others that write to it, as the etcd beside a proof. Its
+// methods may be called concurrently. A nil reserve keeps nothing.
+type reserve struct {
+	dir  string
+	keep int64
+	room func(dir string) (free, size uint64, err error)
+
+	mu   sync.Mutex
+	left int64 // bytes that can be written before the volume is asked again
+}
+
+// reserveStep is how much is written before the volume is asked again.
+const reserveStep = 16 << 20
+
+func (o Options) reserve(dir string) *reserve {
+	return &reserve{dir: dir, keep: o.KeepFree, room: o.room}
+}
+
+// take is called before n bytes are written. It returns ErrNoRoom if that would leave less than is
+// to be kept free.
+func (r *reserve) take(n int64) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left >= n {
+		r.left -= n
+		return nil
+	}
+	free, err := r.free()
+	if err != nil {
+		return err
+	}
+	if free < n {
+		return fmt.Errorf("%w: %d MB are to stay free in %s, and are about to be written to; free some, or name another directory for temporary files", ErrNoRoom, r.keep/1_000_000, r.dir)
+	}
+	r.left = min(free, max(n, reserveStep)) - n
+	return nil
+}
+
+// fits returns ErrNoRoom if size bytes, called what, cannot be written.
+func (r *reserve) fits(what string, size int64) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	free, err := r.free()
+	if err != nil || size <= free {
+		return err
+	}
+	return fmt.Errorf("%w: %s unpacks to %d MB by its manifest, and %d MB can be used in %s, where %d MB are to stay free; "+
+		"name another directory for temporary files, or exclude the snapshot if it is forged", ErrNoRoom, what, size/1_000_000, max(free, 0)/1_000_000, r.dir, r.keep/1_000_000)
+}
+
+// free is how much can be written.
+func (r *reserve) free() (int64, error) {
+	free, size, err := r.room(r.dir)
+	if err != nil {
+		return 0, fmt.Errorf("ask for the room in %s: %w", r.dir, err)
+	}
+	if size == 0 { // a file system that does not count
+		return math.MaxInt64, nil
+	}
+	return int64(min(free, math.MaxInt64)) - r.keep, nil
+}
+
+// reserved writes to a file within a reserve.
+type reserved struct {
+	io.Writer
+	*reserve
+}
+
+func (w reserved) Write(p []byte) (int, error) {
+	if err := w.take(int64(len(p))); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(p)
 }
 
 // noRoom marks as [ErrNoRoom] the errors of a full disk, a spent quota or a limit on the size of

@@ -32,8 +32,8 @@ func (b *bucketSum) add(table *crc32.Table, k, v []byte) {
 	b.crc = crc32.Update(crc32.Update(b.crc, table, k), table, v)
 }
 
-func newSink(f *os.File) *sink {
-	return &sink{Writer: boltfile.NewWriter(f), file: f, table: castagnoli(), buckets: map[string]*bucketSum{}}
+func newSink(f *os.File, room *reserve) *sink {
+	return &sink{Writer: boltfile.NewWriter(f, room.take), file: f, table: castagnoli(), buckets: map[string]*bucketSum{}}
 }
 
 func (s *sink) begin(bucket string) {

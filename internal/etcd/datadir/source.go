@@ -19,6 +19,8 @@ type Source struct {
 	BaseHashKV *snapshot.HashKV
 	// BaseLast is the lowest last revision that the base may have ([ErrBaseBehind]); 0: any.
 	BaseLast snapshot.Revision
+	// BaseSize is the size that the base has at most ([ErrBaseSize]); 0: any.
+	BaseSize int64
 	// BaseInTime says that the base is known to hold nothing received after Options.TargetTime.
 	// Otherwise a delta that repeats one of its revisions may show the contrary ([*LateError]).
 	BaseInTime bool

@@ -32,6 +32,7 @@ type spool struct {
 	limit   int64
 	chunk   int // usual size of a chunk
 	scratch string
+	room    *reserve
 	dead    func(ordinal uint64) bool // may be asked at any time; true is final
 	deaths  func() int64              // how many records died, here or elsewhere
 	chunks  [][]byte                  // filled up to their length
@@ -45,9 +46,9 @@ type spool struct {
 	bytes   int64 // in the file
 }
 
-func newSpool(limit int64, scratch string, t *tracker) *spool {
+func newSpool(limit int64, scratch string, room *reserve, t *tracker) *spool {
 	chunk := int(min(spoolChunk, max(limit/8, 512)))
-	return &spool{limit: limit, chunk: chunk, tidyAt: min(limit, 8*spoolChunk), scratch: scratch,
+	return &spool{limit: limit, chunk: chunk, tidyAt: min(limit, 8*spoolChunk), scratch: scratch, room: room,
 		dead: t.isDead, deaths: func() int64 { return t.deaths }}
 }
 
@@ -183,6 +184,9 @@ func (s *spool) unload() error {
 		s.file, s.w = f, bufio.NewWriterSize(f, 256<<10)
 	}
 	for _, c := range s.chunks {
+		if err := s.room.take(int64(len(c))); err != nil {
+			return fmt.Errorf("spill: %w", err)
+		}
 		if _, err := s.w.Write(c); err != nil {
 			return fmt.Errorf("spill: %w", err)
 		}

@@ -19,12 +19,12 @@ func TestASpoolStaysWithinItsMemoryAndKeepsTheOrder(t *testing.T) {
 		"every second one dies":     {func(o uint64) (uint64, bool) { return o - 1, o%2 == 1 }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr, err := newTracker(1<<20, t.TempDir())
+			tr, err := newTracker(1<<20, t.TempDir(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer tr.close()
-			s := newSpool(limit, t.TempDir(), tr)
+			s := newSpool(limit, t.TempDir(), nil, tr)
 			defer s.close()
 			value := func(o uint64) []byte { return bytes.Repeat([]byte{byte(o)}, int(o*o%300)) }
 			for o := range uint64(records) {

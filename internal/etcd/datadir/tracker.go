@@ -64,6 +64,7 @@ func (b *breach) Error() string { return b.reason }
 type tracker struct {
 	limit   int64
 	scratch string
+	room    *reserve
 	table   *table
 	spill   *partitions
 
@@ -89,8 +90,8 @@ const firstSlots = 64
 // everything is above all ordinals.
 const everything = ^uint64(0)
 
-func newTracker(limit int64, scratch string) (*tracker, error) {
-	t := &tracker{limit: limit, scratch: scratch, early: everything, baseEnd: everything}
+func newTracker(limit int64, scratch string, room *reserve) (*tracker, error) {
+	t := &tracker{limit: limit, scratch: scratch, room: room, early: everything, baseEnd: everything}
 	var err error
 	t.table, err = newTable(firstSlots)
 	return t, err
@@ -140,7 +141,7 @@ func (t *tracker) add(m mark) error {
 }
 
 func (t *tracker) startSpilling() error {
-	p, err := newPartitions(t.scratch)
+	p, err := newPartitions(t.scratch, t.room)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (h *keyHash) add(k, v []byte, main snapshot.Revision, tombstone, superseded
 
 // hashKV computes the hash of the key bucket and counts the keys alive, both at the revision.
 func hashKV(ctx context.Context, keys boltfile.Bucket, revision, compact snapshot.Revision, memory int64, scratch string) (uint32, int64, error) {
-	t, err := newTracker(memory, scratch)
+	t, err := newTracker(memory, scratch, nil)
 	if err != nil {
 		return 0, 0, err
 	}

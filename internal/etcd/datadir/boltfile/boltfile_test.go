@@ -43,7 +43,7 @@ func writeFile(t testing.TB, buckets map[string][]record) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := NewWriter(f)
+	w := NewWriter(f, nil)
 	for name, rs := range buckets {
 		w.Begin(name)
 		for _, r := range rs {
@@ -303,7 +303,7 @@ func TestAFullDiskIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := NewWriter(f)
+	w := NewWriter(f, nil)
 	w.Begin("key")
 	for _, r := range sequence(5000, func(int) int { return 1000 }) {
 		if w.Put(r.k, r.v) != nil {
@@ -321,7 +321,7 @@ func TestKeysOutOfOrderAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := NewWriter(f)
+	w := NewWriter(f, nil)
 	w.Begin("key")
 	if err := w.Put([]byte("b"), nil); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ const outputBuffer = 1 << 20
 // writing the last one happen at the same time. The first error stays.
 type output struct {
 	file   *os.File
+	before func(n int64) error
 	buf    []byte
 	full   chan []byte
 	empty  chan []byte
@@ -20,8 +21,11 @@ type output struct {
 	closed bool
 }
 
-func newOutput(f *os.File) *output {
-	o := &output{file: f, buf: make([]byte, 0, outputBuffer), full: make(chan []byte), empty: make(chan []byte, 2), done: make(chan struct{})}
+func newOutput(f *os.File, before func(n int64) error) *output {
+	if before == nil {
+		before = func(int64) error { return nil }
+	}
+	o := &output{file: f, before: before, buf: make([]byte, 0, outputBuffer), full: make(chan []byte), empty: make(chan []byte, 2), done: make(chan struct{})}
 	o.empty <- make([]byte, 0, outputBuffer)
 	go o.run()
 	return o
@@ -32,7 +36,10 @@ func (o *output) run() {
 	var offset, started int64
 	for b := range o.full {
 		if o.failed() == nil {
-			n, err := o.file.WriteAt(b, offset)
+			n, err := 0, o.before(int64(len(b)))
+			if err == nil {
+				n, err = o.file.WriteAt(b, offset)
+			}
 			if err == nil && n != len(b) {
 				err = io.ErrShortWrite
 			}

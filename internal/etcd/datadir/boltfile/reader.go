@@ -133,6 +133,17 @@ func (r *Reader) load() error {
 	})
 }
 
+// Begins reports whether first, the beginning of a file, has a meta page where a database may have
+// one. It does not check that the page is valid.
+func Begins(first []byte) bool {
+	for at := 0; at+pageHeader+4 <= len(first) && at <= 64<<10; at = max(512, 2*at) {
+		if le.Uint32(first[at+pageHeader:]) == magic {
+			return true
+		}
+	}
+	return false
+}
+
 // meta takes over the meta page at the offset if it is valid and newer than what is known.
 func (r *Reader) meta(offset int) bool {
 	if offset+pageHeader+metaBytes > len(r.data) {

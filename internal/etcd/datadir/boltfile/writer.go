@@ -56,9 +56,10 @@ func (n *node) size() int { return pageHeader + len(n.items)*element + len(n.dat
 
 func (n *node) reset() { n.items, n.data = n.items[:0], n.data[:0] }
 
-// NewWriter writes to f from its beginning. The caller syncs and closes f after Finish.
-func NewWriter(f *os.File) *Writer {
-	w := &Writer{out: newOutput(f), next: 2}
+// NewWriter writes to f from its beginning. The caller syncs and closes f after Finish. It calls
+// before, if set, before it writes so many bytes; an error of that ends the writing.
+func NewWriter(f *os.File, before func(n int64) error) *Writer {
+	w := &Writer{out: newOutput(f, before), next: 2}
 	w.out.write(make([]byte, 2*PageSize)) // the metas come last: until then the file is invalid
 	return w
 }
