@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +12,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/collector"
 	"druid.internal/druid/internal/engine/extender"
+	"druid.internal/druid/internal/engine/replay"
+	"druid.internal/druid/internal/engine/verifier"
 	"druid.internal/druid/internal/store"
 )
 
@@ -64,6 +70,8 @@ func (a *app) collectCommand() *cobra.Command {
 		out    outputFlag
 		owner  string
 		copies string
+		limits replayFlags
+		verify bool
 		yes    bool
 	)
 	cmd := &cobra.Command{
@@ -71,9 +79,14 @@ func (a *app) collectCommand() *cobra.Command {
 		Short: "Delete what a retention policy lets go; prints what it would do until --yes is given",
 		Long: `Delete what a retention policy lets go; prints what it would do until --yes is given.
 
-Whatever the policy says, the newest restorable chain stays, and so does everything that a kept
-snapshot needs, everything under a lock or hold, and everything whose lock is unknown. Without a
-policy nothing is deleted. What is blocked names the moment before which it stays: the end of its
+Nothing is deleted that is newer than, or part of, the newest chain that is proven by reading it. If
+something could be deleted, the newest chain is read and replayed first, as verify does; room for two
+databases is needed meanwhile. If the newest full or delta is damaged, the newest chain that can be
+restored is proven instead, everything from its full on stays, and the exit code is 4. With
+--verify=false nothing is read, so nothing is deleted.
+
+Everything that a kept snapshot needs also stays, and so does everything under a lock or hold, and
+everything whose lock is unknown. Without a policy nothing is deleted. What is blocked names the moment before which it stays: the end of its
 lock and a margin. With --yes locks are looked at right before each deletion, so the report can name as
 blocked what the plan was to delete.
 
@@ -94,14 +107,30 @@ extends needs no right to delete.`,
 			deleter, _ := store.As[store.Deleter](s)
 			shown := newProgress(a.sys.err, a.log)
 			options.Prefix, options.Owner, options.LocksLast, options.Log = from.prefix, owner, yes, a.log
+			var damaged []string
+			if verify {
+				release, err := makeScratch(limits.scratch)
+				if err != nil {
+					return err
+				}
+				defer release()
+				limitMemory(int64(limits.memory))
+				options.Prove = func(ctx context.Context, t timeline.Timeline, lineage snapshot.LineageID) (retention.Proof, []string, error) {
+					p, notes, err := verifier.Prove(ctx, verifier.Request{ScratchDir: limits.scratch, KeepFree: keepFree, MemoryLimit: int64(limits.memory), From: replay.Options{
+						Store: s, Timeline: t, Lineage: &lineage, Ranges: from.parallelUploads, ReadAhead: readAhead(int64(limits.memory)), Progress: shown.report, Log: a.log}})
+					damaged = append(damaged, notes...)
+					return p, notes, err
+				}
+			}
 			c := collector.New(s, deleter, options)
 			plan, err := c.Plan(cmd.Context())
 			shown.end()
 			if err != nil {
 				return err
 			}
+			broken := brokenBackup(damaged)
 			if !yes {
-				return out.print(a.sys.out, plan, func(w io.Writer) error {
+				err := out.print(a.sys.out, plan, func(w io.Writer) error {
 					if err := plan.WriteTable(w); err != nil {
 						return err
 					}
@@ -110,6 +139,7 @@ extends needs no right to delete.`,
 					}
 					return nil
 				})
+				return cmp.Or(err, broken)
 			}
 			if out == "table" {
 				if err := plan.WriteTable(a.sys.err); err != nil {
@@ -123,17 +153,27 @@ extends needs no right to delete.`,
 			if printErr := out.print(a.sys.out, report, report.WriteTable); printErr != nil && err == nil {
 				err = printErr
 			}
-			return err
+			return errors.Join(err, broken)
 		},
 	}
 	flags := cmd.Flags()
 	from.add(flags, "", "the store")
 	policy.add(flags)
 	out.add(flags)
+	limits.add(flags)
+	flags.BoolVar(&verify, "verify", true, "read and replay the newest chain before anything is deleted; false: read nothing, and delete nothing")
 	flags.StringVar(&owner, "owner", "", "refuse unless the prefix is that of this owner, for example the cluster's UID; empty: whoever's it is")
 	flags.StringVar(&copies, "copies-from-timestamp", "", "remove expired copies that extend-snapshot-immutability made at this time or later (RFC 3339, or seconds since 1970), and nothing else")
 	flags.BoolVar(&yes, "yes", false, "delete")
 	return cmd
+}
+
+// brokenBackup is the error of a collection that found the newest chain damaged.
+func brokenBackup(damaged []string) error {
+	if len(damaged) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; everything from the newest chain on that can be restored was kept: take a full snapshot, and exclude what is damaged", verifier.ErrBroken, damaged[0])
 }
 
 // collects is what goes: by a policy, or expired copies.

@@ -88,8 +88,8 @@ is ever deleted. It may be killed at any moment and run again; while enough time
 			q.Store, q.Prefix, q.Lineage, q.Ranges = s, from.prefix, lineage.id, from.parallelUploads
 			q.Progress, q.Log = shown.report, a.log
 			deleter, _ := store.As[store.Deleter](s)
-			q.Collect = func(only func(timeline.Snapshot) bool) *collector.Collector {
-				return collector.New(s, deleter, collector.Options{Prefix: from.prefix, Policy: extender.Copies, Only: only, Log: a.log})
+			q.Collect = func(only func(timeline.Snapshot) bool, prove extender.Prove) *collector.Collector {
+				return collector.New(s, deleter, collector.Options{Prefix: from.prefix, Policy: extender.Copies, Only: only, Prove: prove, Log: a.log})
 			}
 			began := time.Now()
 			report, err := extender.Run(cmd.Context(), q)

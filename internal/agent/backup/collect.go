@@ -2,11 +2,19 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
+	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/collector"
+	"druid.internal/druid/internal/engine/replay"
+	"druid.internal/druid/internal/engine/verifier"
+	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/store"
 )
 
@@ -18,8 +26,8 @@ func (t *term) collect(ctx context.Context) error {
 	return t.letGo(ctx, t.store, t.cfg.Prefix, nil)
 }
 
-// letGo collects below a prefix, unless somebody else writes the backups by now: an idle etcd has nothing to upload, so that nobody would
-// have noticed. Snapshots that stay says so of are left alone.
+// letGo collects below a prefix, unless another cluster writes the backups by now, which an idle etcd with nothing to upload would
+// not notice otherwise. Snapshots for which stays returns true are kept.
 func (t *term) letGo(ctx context.Context, from *renewing, prefix string, stays func(snapshot.Name) bool) error {
 	if err := t.snapshotter().StillOwner(ctx); err != nil {
 		return err
@@ -28,18 +36,22 @@ func (t *term) letGo(ctx context.Context, from *renewing, prefix string, stays f
 		return err
 	}
 	deleter, _ := store.As[store.Deleter](from)
-	c := collector.New(from, deleter, collector.Options{Prefix: prefix, Policy: t.cfg.Policy, LocksLast: true, Now: t.cfg.Now, Parallel: requests, Log: t.log})
+	opts := collector.Options{Prefix: prefix, Policy: t.cfg.Policy, LocksLast: true, Proofs: from.proofs.all(), Prove: t.prover(from),
+		Now: t.cfg.Now, Parallel: requests, Log: t.log}
+	if stays != nil {
+		opts.Only = func(s timeline.Snapshot) bool { return !stays(s.Name()) }
+	}
+	c := collector.New(from, deleter, opts)
 	plan, err := c.Plan(ctx)
 	if err != nil {
 		return err
 	}
 	for _, note := range plan.Notes {
-		t.log.Warn("collection does not know everything", "store", from.role, "note", note)
+		t.log.Warn("collection is incomplete", "store", from.role, "note", note)
 	}
-	for i, d := range plan.Decisions {
-		if stays != nil && d.Action == retention.Delete && stays(d.Ref.Key.Name) {
-			plan.Decisions[i].Action = retention.Keep
-		}
+	t.cfg.Metrics.CollectionWaits(from.role, plan.Waiting.Objects)
+	if n := plan.Waiting; n.Objects > 0 {
+		t.log.Warn("collection waits for a proof of the newest chain", "store", from.role, "objects", n.Objects, "bytes", n.Bytes)
 	}
 	if len(plan.Deletions()) == 0 {
 		t.log.Debug("there is nothing to collect", "store", from.role, "summary", plan.Summary())
@@ -50,6 +62,68 @@ func (t *term) letGo(ctx context.Context, from *renewing, prefix string, stays f
 	t.log.Info("collected", "store", from.role, "deleted", report.Total(collector.Deleted).Objects, "bytes", report.Total(collector.Deleted).Bytes,
 		"blocked", report.Total(collector.Blocked).Objects, "spared", report.Total(collector.Spared).Objects, "failed", report.Total(collector.Failed).Objects)
 	return err
+}
+
+// prover reads the newest chain of a store for a collection that waits for its proof. At most one chain is read at a time,
+// and only where there is room for two databases.
+func (t *term) prover(from *renewing) func(context.Context, timeline.Timeline, snapshot.LineageID) (retention.Proof, []string, error) {
+	return func(ctx context.Context, tl timeline.Timeline, lineage snapshot.LineageID) (retention.Proof, []string, error) {
+		if t.cfg.Room != nil {
+			if err := t.cfg.Room(); err != nil {
+				return retention.Proof{}, []string{fmt.Sprintf("no chain is read before the collection: %v", err)}, nil
+			}
+		}
+		select {
+		case t.works.slot <- struct{}{}:
+			defer func() { <-t.works.slot }()
+		case <-ctx.Done():
+			return retention.Proof{}, nil, ctx.Err()
+		}
+		var p retention.Proof
+		var notes []string
+		err := t.works.inRoom(ctx, func(ctx context.Context) (err error) {
+			p, notes, err = verifier.Prove(ctx, verifier.Request{
+				From:       replay.Options{Store: from, Timeline: tl, Lineage: &lineage, ReadAhead: readAhead, Log: t.log},
+				ScratchDir: t.cfg.ScratchDir, KeepFree: t.cfg.KeepFree, MemoryLimit: t.cfg.ReplayMemory, Parallel: 1,
+			})
+			return err
+		})
+		if errors.Is(err, datadir.ErrNoRoom) {
+			return retention.Proof{}, append(notes, err.Error()), nil
+		}
+		if err != nil {
+			return p, notes, err
+		}
+		if !p.ReadAt.IsZero() {
+			from.proofs.add(p)
+		}
+		if len(notes) > 0 && from == t.store {
+			t.works.proved(agentapi.Proof{Result: agentapi.ProofBroken, Base: t.base(), Message: notes[0]})
+		}
+		return p, notes, nil
+	}
+}
+
+// proofs are the last chains of a store that were read whole. They outlive terms, because each names the versions it is about.
+type proofs struct {
+	mu   sync.Mutex
+	last []retention.Proof
+}
+
+// maxProofs bounds them: one for each lineage of a prefix is enough.
+const maxProofs = 8
+
+func (p *proofs) add(proof retention.Proof) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = append(p.last, proof)
+	p.last = p.last[max(0, len(p.last)-maxProofs):]
+}
+
+func (p *proofs) all() []retention.Proof {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.last)
 }
 
 // tally counts what was tried, by the original's kinds.

@@ -34,6 +34,7 @@ type renewing struct {
 	log     *slog.Logger
 	metrics *metrics.Catalogue
 	turn    chan struct{} // a token for who opens
+	proofs  proofs        // of what is below the prefix
 
 	mu       sync.Mutex
 	inner    store.Store

@@ -171,10 +171,7 @@ func (w *works) progress(kind string) func(phase string, done, total int64) {
 func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, error) {
 	c := w.leader.cfg
 	from, err := w.from(ctx, t, kindVerify)
-	base := ""
-	if full := t.snapshotter().Standing().LastFull; full != nil {
-		base = uploaded(full).Name
-	}
+	base := t.base()
 	var report *verifier.Report
 	if err == nil {
 		err = w.inRoom(ctx, func(ctx context.Context) (err error) {
@@ -186,6 +183,7 @@ func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, 
 	case err == nil:
 		chain := report.Chains[0]
 		took := time.Duration(chain.Seconds * float64(time.Second))
+		w.leader.store.proofs.add(chain.Proof)
 		w.proved(agentapi.Proof{Result: agentapi.ProofProven, Base: chain.Base, EndRevision: int64(chain.End), Seconds: chain.Seconds})
 		proved := &agentapi.Proved{Base: chain.Base, EndRevision: int64(chain.End)}
 		return fmt.Sprintf("%s and %d deltas restore to revision %d with %d keys in %s", chain.Base, chain.Deltas, chain.End, chain.Keys, took.Round(time.Millisecond)), proved, nil
@@ -227,6 +225,14 @@ func (w *works) inRoom(ctx context.Context, work func(context.Context) error) er
 		return cause
 	}
 	return err
+}
+
+// base is the name of the newest full of the term; empty: there is none yet.
+func (t *term) base() string {
+	if full := t.snapshotter().Standing().LastFull; full != nil {
+		return uploaded(full).Name
+	}
+	return ""
 }
 
 // proved remembers how a proof ended, and counts it. One that told nothing does not make a chain whole that was broken.

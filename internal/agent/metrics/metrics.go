@@ -19,6 +19,7 @@ const namespace = "etcdbr"
 // Catalogue are all metrics. Its methods may be called concurrently.
 type Catalogue struct {
 	// The original's.
+	waits          *prometheus.GaugeVec
 	collected      *prometheus.CounterVec
 	validation     *prometheus.HistogramVec
 	restoration    *prometheus.HistogramVec
@@ -84,6 +85,7 @@ func New(r prometheus.Registerer, now func() time.Time) *Catalogue {
 	}
 	c := &Catalogue{
 		collected:      counter("snapshot", "gc_total", "Objects that garbage collection was to delete.", "kind", "succeeded"),
+		waits:          labelled("snapshot", "gc_unproven_objects", "Objects that garbage collection does not delete because no newer chain was proven by reading it, at the last collection.", "store"),
 		validation:     duration("validation", "duration_seconds", "Time taken by validations of the data directory, in seconds.", "succeeded"),
 		restoration:    duration("restoration", "duration_seconds", "Time taken by restorations, in seconds.", "restore", "succeeded"),
 		defragmented:   duration("defragmentation", "duration_seconds", "Time taken by defragmentations, in seconds.", "succeeded", "endpoint"),
@@ -134,6 +136,11 @@ func word(succeeded bool) string { return strconv.FormatBool(succeeded) }
 // Collected counts what garbage collection did with n objects of a kind: Full, Incr or Chunk.
 func (c *Catalogue) Collected(kind string, succeeded bool, n int) {
 	c.collected.WithLabelValues(kind, word(succeeded)).Add(float64(n))
+}
+
+// CollectionWaits tells how many objects of a store the last collection kept for lack of a proof.
+func (c *Catalogue) CollectionWaits(store string, n int) {
+	c.waits.WithLabelValues(store).Set(float64(n))
 }
 
 // Validated tells how long a validation of the data directory took.

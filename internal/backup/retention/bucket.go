@@ -17,6 +17,9 @@ type Bucket struct {
 	// Locks are what the store told about versions of snapshots, chunks and manifests. A
 	// version that is missing here, or nil, is protected. Delete markers have no lock.
 	Locks map[timeline.Ref]*immutability.Retention
+	// Proofs are the chains that were read whole, in any order. What is not older than the newest of
+	// its lineage stays, so without one nothing is deleted.
+	Proofs []Proof
 }
 
 // item is everything stored under the name of one snapshot.
@@ -87,6 +90,11 @@ type history struct {
 	// left: a newer lineage has a restorable chain, and something that was written since the last
 	// of this one, so this one may go altogether.
 	left bool
+	last time.Time // of its writes
+
+	proven    *proven            // the newest chain that is; nil: none
+	succeeded bool               // left, and the lineage that took its place has a proven chain
+	ask       snapshot.LineageID // whose newest chain is to be read so that more can be deleted
 }
 
 // findChain looks for the newest chain that can be restored.
@@ -108,8 +116,8 @@ func (h *history) findChain() {
 	}
 }
 
-// last is the newest stream; nil if there is none.
-func (h *history) last() *stream {
+// newest is the newest stream; nil if there is none.
+func (h *history) newest() *stream {
 	if len(h.streams) == 0 {
 		return nil
 	}
@@ -141,7 +149,7 @@ func (b Bucket) sort() *contents {
 	restorable, written := false, time.Time{} // newer lineages: whether they can be restored, and their last write
 	for i, lineage := range b.Timeline.Lineages {
 		last := lineage.LastWrite()
-		h := &history{Lineage: lineage, items: items, left: restorable && !last.After(written)}
+		h := &history{Lineage: lineage, items: items, left: restorable && !last.After(written), last: last}
 		c.histories = append(c.histories, h)
 		for j := range lineage.Snapshots {
 			s := &lineage.Snapshots[j]
@@ -159,6 +167,7 @@ func (b Bucket) sort() *contents {
 			h.missing = append(h.missing, it)
 		}
 		h.findChain()
+		h.prove(b.Proofs, i)
 		if h.base != nil {
 			restorable = true
 			if last.After(written) {
@@ -166,6 +175,7 @@ func (b Bucket) sort() *contents {
 			}
 		}
 	}
+	c.succeed()
 	seen := make(map[timeline.Ref]bool, len(b.Listing.Objects)+len(b.Listing.Manifests)) // a listing may return something twice
 	for _, o := range b.Listing.Objects {
 		if seen[o.Ref] {

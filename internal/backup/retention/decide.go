@@ -28,6 +28,11 @@ func Decide(b Bucket, p Policy, now time.Time, margin time.Duration) (Plan, erro
 		c.applyProperties(now)
 		c.applyToTraces()
 	}
+	for _, h := range c.histories {
+		if p := h.proven; p != nil {
+			plan.Proven = append(plan.Proven, Proven{Lineage: h.ID, Base: p.base.name().String(), Deltas: len(p.parts) - 1, End: p.proof.End, ReadAt: p.proof.ReadAt})
+		}
+	}
 	w := writer{bucket: b, policy: p, now: now, margin: margin}
 	w.write(c)
 	plan.Decisions = w.decisions

@@ -3,6 +3,7 @@ package retention
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -90,6 +91,14 @@ func excused(s *scene, plan Plan, d Decision) error {
 		}
 	}
 	switch {
+	case d.Action == Blocked && slices.ContainsFunc(d.Reasons, Reason.unproven):
+		// The newest chain is proven here, so no newer full can be used.
+		for _, o := range newer {
+			if o.Key.Name.Kind == snapshot.Full && !o.Excluded {
+				return fmt.Errorf("%s is newer and proven", o.Key)
+			}
+		}
+		return nil
 	case d.Action != Keep:
 		return fmt.Errorf("it is not kept but %s", d.Action)
 	case d.Has(NewestChain):

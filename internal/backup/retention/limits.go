@@ -33,7 +33,7 @@ func (c *contents) applyDeltaRetention(p Policy, now time.Time) {
 // the full it stands on.
 func (h *history) ending() map[*item]*item {
 	ending := map[*item]*item{}
-	if s := h.last(); s != nil {
+	if s := h.newest(); s != nil {
 		for _, it := range s.deltas {
 			ending[it] = s.head
 		}

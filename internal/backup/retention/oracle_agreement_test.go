@@ -123,10 +123,35 @@ func (s *scene) oracle() map[string]bool {
 	return oracle(list, p, s.now)
 }
 
+// build builds the timeline, and proves the newest chain of each lineage.
+func (s *scene) build() {
+	s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+	s.bucket.Proofs = proveAll(s.bucket.Timeline)
+}
+
+// proveAll are proofs of the newest chain of each lineage.
+func proveAll(tl timeline.Timeline) []Proof {
+	var proofs []Proof
+	for _, l := range tl.Lineages {
+		if c, ok := l.NewestChain(); ok {
+			proofs = append(proofs, proofOf(c))
+		}
+	}
+	return proofs
+}
+
+func proofOf(c timeline.Chain) Proof {
+	var deltas []timeline.Snapshot
+	for _, d := range c.Deltas {
+		deltas = append(deltas, d.Snapshot)
+	}
+	return NewProof(c.Base, deltas, c.End, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+}
+
 // decide builds the timeline and decides, with no margin, as the original has none.
 func (s *scene) decide(t *testing.T) Plan {
 	t.Helper()
-	s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+	s.build()
 	plan, err := Decide(s.bucket, s.policy, s.now, 0)
 	if err != nil {
 		t.Fatal(err)

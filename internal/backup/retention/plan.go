@@ -47,10 +47,11 @@ type Decision struct {
 	// Reasons: what the policy says first, then what forbids it, if anything does.
 	Reasons []Reason `json:"reasons"`
 	// Until is the first moment at which a blocked version may be deleted, as far as its
-	// locks are known; zero if nobody knows, as under a hold.
+	// locks are known; zero if it is unknown, as under a hold or without a proof.
 	Until time.Time `json:"until,omitzero"`
 
-	turn, part int // place in the order of deletion: of the snapshot, and within it
+	turn, part int                // place in the order of deletion: of the snapshot, and within it
+	ask        snapshot.LineageID // whose newest chain to read if a proof is what it waits for
 }
 
 // Has reports whether r is among the reasons.
@@ -60,6 +61,8 @@ func (d Decision) Has(r Reason) bool { return slices.Contains(d.Reasons, r) }
 type Plan struct {
 	Policy Policy    `json:"policy"`
 	Now    time.Time `json:"now"`
+	// Proven are the newest proven chains, one of a lineage, the newest lineage first.
+	Proven []Proven `json:"proven,omitempty"`
 	// Decisions in reading order: lineages from the oldest to the newest, snapshots in the
 	// order of snapshot.Compare, and with each what belongs to it.
 	Decisions []Decision `json:"decisions"`

@@ -81,7 +81,7 @@ func TestAPlanReadsTheSameAsJSON(t *testing.T) {
 		{Ref: timeline.Ref{Key: key, Version: "x"}, Size: 5, Modified: now.Add(-time.Hour)},
 		{Ref: timeline.Ref{Key: next, Version: "y"}, Size: 6, Modified: now.Add(-time.Minute)},
 	}}
-	b := Bucket{Listing: l, Timeline: timeline.Build(l), Locks: map[timeline.Ref]*immutability.Retention{
+	b := Bucket{Listing: l, Timeline: timeline.Build(l), Proofs: proveAll(timeline.Build(l)), Locks: map[timeline.Ref]*immutability.Retention{
 		l.Objects[0].Ref: {Mode: immutability.ModeGovernance, Until: now.Add(time.Hour)},
 	}}
 	plan, err := Decide(b, Policy{Method: LimitBased, MaxBackups: 1}, now, 0)
@@ -98,6 +98,15 @@ func TestAPlanReadsTheSameAsJSON(t *testing.T) {
   "maxBackups": 1
  },
  "now": "2026-03-01T12:00:00Z",
+ "proven": [
+  {
+   "lineage": "",
+   "base": "Full-00000000-00000009-1772366340",
+   "deltas": 0,
+   "end": 9,
+   "readAt": "2026-03-01T00:00:00Z"
+  }
+ ],
  "decisions": [
   {
    "key": "ns/main/v2/Full-00000000-00000007-1772362800",

@@ -42,7 +42,7 @@ func (h *history) protectNewest(current bool) {
 			it.protect(NewestChain)
 		}
 	}
-	if s := h.last(); s != nil {
+	if s := h.newest(); s != nil {
 		why := NoNewerLineage
 		if current {
 			why = CurrentStream

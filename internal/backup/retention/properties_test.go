@@ -58,7 +58,7 @@ func TestANarrowedPlanDeletesNothingElse(t *testing.T) {
 	narrowed := 0
 	for range 500 {
 		s := wildScene(r)
-		s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+		s.build()
 		whole, err := Decide(s.bucket, s.policy, s.now, immutability.DeleteMargin)
 		if err != nil {
 			t.Fatal(err)
@@ -86,9 +86,12 @@ func TestANarrowedPlanDeletesNothingElse(t *testing.T) {
 func TestTheRandomBucketsGiveEveryReasonToBeTold(t *testing.T) {
 	seen := map[Reason]bool{}
 	r := rand.New(rand.NewPCG(7, 7))
-	for range 5_000 {
+	for i := range 5_000 {
 		s := wildScene(r)
-		s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+		s.build()
+		if i%2 == 0 {
+			s.bucket.Proofs = wildProofs(r, s.bucket.Timeline)
+		}
 		plan, err := Decide(s.bucket, s.policy, s.now, immutability.DeleteMargin)
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +199,7 @@ func TestNothingProtectedIsEverDeleted(t *testing.T) {
 	for range *buckets {
 		s := wildScene(r)
 		margin := time.Duration(r.IntN(60)) * time.Minute
-		s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+		s.build()
 		plan, err := Decide(s.bucket, s.policy, s.now, margin)
 		if err != nil {
 			t.Fatal(err)

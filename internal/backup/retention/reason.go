@@ -63,6 +63,11 @@ const (
 	LockUnknown      Reason = "lock-unknown"
 	WaitsForKey      Reason = "waits-for-key"
 	WaitsForSnapshot Reason = "waits-for-snapshot"
+
+	// Nothing is deleted that is newer than, or part of, the newest chain that was read whole.
+	Unproven    Reason = "unproven"
+	ProvenChain Reason = "proven-chain"
+	AfterProven Reason = "after-proven"
 )
 
 var texts = map[Reason]string{
@@ -85,7 +90,7 @@ var texts = map[Reason]string{
 	NotYetOldest: "an older snapshot is still kept",
 	NotMeant:     "not among what this collection is for",
 
-	NewestChain:     "part of the newest restorable chain",
+	NewestChain:     "part of the newest chain, as listed",
 	CurrentStream:   "part of the stream being written",
 	NeededByDelta:   "a delta that is kept needs it",
 	NoNewerLineage:  "no newer lineage can be restored",
@@ -113,6 +118,10 @@ var texts = map[Reason]string{
 	LockUnknown:      "the lock is unknown",
 	WaitsForKey:      "another version of its key is protected",
 	WaitsForSnapshot: "its snapshot is protected",
+
+	Unproven:    "no newer chain is proven by reading it",
+	ProvenChain: "part of the newest chain that is proven by reading it",
+	AfterProven: "newer than the newest chain that is proven by reading it",
 }
 
 // Text is the reason in words.

@@ -3,6 +3,7 @@ package retention
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,11 +24,13 @@ var update = flag.Bool("update", false, "rewrite the expected parts of testdata/
 //	full LAST AGE [OPTION ...]
 //	delta START-LAST AGE [OPTION ...]
 //	chunk full LAST AGE [number=N] [modified=AGE]
+//	proven none | LAST [lineage=ID] [end=N]   the chain of this full was read, as far as end; without
+//	                                          such a line the newest chain of each lineage was
 //	? plan           every decision, as the command line prints it
 //	? order          the deletions, in their order
 //
 // Options: lineage=ID[<PARENT] (writes a manifest), v1, excluded, damaged (other bytes than the
-// manifest's), unread (a manifest that cannot be read), hidden (a marker alone is left of the
+// manifest's), claims=N (last revision by the manifest), unread (a manifest that cannot be read), hidden (a marker alone is left of the
 // manifest), gone (the manifest alone is left of the snapshot),
 // locked=AGE (the end of a lock), hold, untold (the store did not tell the lock),
 // size=BYTES, forged=AGE (another version, made at that age), forged-locked=AGE (its lock),
@@ -42,6 +45,7 @@ type stage struct {
 	policy  Policy
 	bucket  Bucket
 	answers strings.Builder
+	proven  []words // nil: the newest chain of each lineage is
 }
 
 // words are the arguments of a line: those with a value, and whether a bare one is there.
@@ -105,6 +109,9 @@ func (s *stage) Do(t *testing.T, line []string) {
 			modified = ago(options["modified"])
 		}
 		s.put(timeline.Object{Ref: timeline.Ref{Key: key}, Size: 50, Modified: modified}, s.lock(t, options, "locked"))
+	case "proven":
+		options["last"] = line[1]
+		s.proven = append(s.proven, options)
 	case "?":
 		s.ask(t, line[1])
 	default:
@@ -202,7 +209,11 @@ func (s *stage) object(t *testing.T, n snapshot.Name, options words) {
 		m.Marker = true
 	default:
 		id, parent, _ := strings.Cut(options["lineage"], "<")
-		m.Manifest = &snapshot.Manifest{Version: 1, Snapshot: n.String(), LastRevision: n.Last, Digest: genuine, Size: o.Size,
+		last := n.Last
+		if options.has("claims") {
+			last = snapshot.Revision(must[int64](t)(strconv.ParseInt(options["claims"], 10, 64)))
+		}
+		m.Manifest = &snapshot.Manifest{Version: 1, Snapshot: n.String(), LastRevision: last, Digest: genuine, Size: o.Size,
 			Lineage: snapshot.Lineage{ID: snapshot.LineageID(id), Parent: snapshot.LineageID(parent)}}
 	}
 	s.bucket.Listing.Manifests = append(s.bucket.Listing.Manifests, m)
@@ -214,6 +225,7 @@ func (s *stage) object(t *testing.T, n snapshot.Name, options words) {
 
 func (s *stage) ask(t *testing.T, question string) {
 	s.bucket.Timeline = timeline.Build(s.bucket.Listing)
+	s.bucket.Proofs = s.proofs(t)
 	plan, err := Decide(s.bucket, s.policy, s.now, immutability.DeleteMargin)
 	switch {
 	case err != nil:
@@ -229,4 +241,39 @@ func (s *stage) ask(t *testing.T, question string) {
 	default:
 		t.Fatalf("no such question: %s", question)
 	}
+}
+
+// proofs are those of the lines that begin with proven.
+func (s *stage) proofs(t *testing.T) []Proof {
+	t.Helper()
+	if s.proven == nil {
+		return proveAll(s.bucket.Timeline)
+	}
+	number := func(text string) snapshot.Revision {
+		return snapshot.Revision(must[int64](t)(strconv.ParseInt(text, 10, 64)))
+	}
+	var proofs []Proof
+	for _, line := range s.proven {
+		if line["last"] == "none" {
+			continue
+		}
+		l, is := s.bucket.Timeline.Lineage(snapshot.LineageID(line["lineage"]))
+		if !is {
+			t.Fatalf("there is no lineage %q", line["lineage"])
+		}
+		for _, c := range l.Chains() {
+			if c.Base.Name().Last != number(line["last"]) {
+				continue
+			}
+			if line.has("end") {
+				c.End = number(line["end"])
+				c.Deltas = slices.DeleteFunc(c.Deltas, func(d timeline.Link) bool { return d.Last > c.End })
+			}
+			proofs = append(proofs, proofOf(c))
+		}
+	}
+	if proofs == nil && s.proven[0]["last"] != "none" {
+		t.Fatal("no such full")
+	}
+	return proofs
 }

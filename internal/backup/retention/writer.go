@@ -59,20 +59,22 @@ func (w *writer) write(c *contents) {
 	for _, h := range oldestFirst {
 		for _, s := range h.streams {
 			for _, it := range s.all() {
-				w.item(it, turns[it], h.ID)
+				w.item(it, turns[it], h.ID, h.awaits(it), h.ask)
 			}
 		}
 		for _, it := range h.missing {
-			w.item(it, turns[it], h.ID)
+			w.item(it, turns[it], h.ID, h.awaits(it), h.ask)
 		}
 	}
 	for _, it := range c.loose {
-		w.item(it, turns[it], "")
+		why, ask := c.looseAwaits(it)
+		w.item(it, turns[it], "", why, ask)
 	}
 }
 
-// item writes everything that is stored under one snapshot's name.
-func (w *writer) item(it *item, turn int, lineage snapshot.LineageID) {
+// item writes everything that is stored under one snapshot's name. unproven is why it waits for a
+// proof of the newest chain of the lineage ask; empty: it does not.
+func (w *writer) item(it *item, turn int, lineage snapshot.LineageID, unproven Reason, ask snapshot.LineageID) {
 	own := slices.Clip(it.policy)
 	if it.property != "" {
 		own = append(own, it.property)
@@ -92,7 +94,7 @@ func (w *writer) item(it *item, turn int, lineage snapshot.LineageID) {
 			key = ref.Key.String()
 		}
 		return Decision{Ref: ref, Key: key, Version: ref.Version, Kind: kind, Snapshot: name,
-			Lineage: lineage, Created: it.created(), Size: size, Reasons: slices.Clip(why), turn: turn, part: part}
+			Lineage: lineage, Created: it.created(), Size: size, Reasons: slices.Clip(why), turn: turn, part: part, ask: ask}
 	}
 
 	var manifest, leftover []Decision
@@ -132,9 +134,9 @@ func (w *writer) item(it *item, turn int, lineage snapshot.LineageID) {
 	}
 
 	if it.goes() {
-		until, blocked := w.judge(key, "", time.Time{})
-		waits := Reason("")
-		if blocked {
+		until, blocked := w.judge(key, unproven, time.Time{})
+		waits := unproven
+		if blocked && len(key) > 0 {
 			waits = WaitsForSnapshot
 		}
 		w.judge(manifest, waits, until)
@@ -146,7 +148,11 @@ func (w *writer) item(it *item, turn int, lineage snapshot.LineageID) {
 		}
 	}
 	for i := range leftover {
-		w.judge(leftover[i:i+1], "", time.Time{})
+		waits := unproven
+		if waits == ProvenChain {
+			waits = "" // its snapshot is complete without it: it was read
+		}
+		w.judge(leftover[i:i+1], waits, time.Time{})
 	}
 	w.decisions = append(w.decisions, key...)
 	w.decisions = append(w.decisions, manifest...)
@@ -158,7 +164,7 @@ func (w *writer) item(it *item, turn int, lineage snapshot.LineageID) {
 // the group will be free (zero: nobody knows) and whether it is blocked.
 func (w *writer) judge(group []Decision, waits Reason, then time.Time) (until time.Time, blocked bool) {
 	until, blocked = then, waits != ""
-	endless := blocked && then.IsZero()
+	endless, locked := blocked && then.IsZero(), false
 	protections := make([]immutability.Protection, len(group))
 	for i, d := range group {
 		if d.Kind == Marker {
@@ -169,7 +175,7 @@ func (w *writer) judge(group []Decision, waits Reason, then time.Time) (until ti
 		if !p.Protected {
 			continue
 		}
-		blocked = true
+		blocked, locked = true, true
 		endless = endless || p.Until.IsZero()
 		if p.Until.After(until) {
 			until = p.Until
@@ -188,7 +194,7 @@ func (w *writer) judge(group []Decision, waits Reason, then time.Time) (until ti
 		switch {
 		case protections[i].Protected:
 			d.Reasons = append(d.Reasons, lockReason(protections[i].Reason))
-		case waits == "":
+		case waits == "" || waits.unproven() && locked:
 			d.Reasons = append(d.Reasons, WaitsForKey)
 		}
 		if waits != "" {

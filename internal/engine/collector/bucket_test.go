@@ -81,7 +81,36 @@ func (b bucket) keys() []string {
 var keepOne = retention.Policy{Method: retention.LimitBased, MaxBackups: 1}
 
 func (b bucket) options(p retention.Policy) Options {
-	return Options{Prefix: prefix, Policy: p, Now: b.Clock.Now, LocksLast: locksLast}
+	return Options{Prefix: prefix, Policy: p, Now: b.Clock.Now, LocksLast: locksLast, Prove: proveListed}
+}
+
+// proven are options with the proofs of what is listed now in place of what reads it.
+func (b bucket) proven(o Options) Options {
+	b.T.Helper()
+	tl := b.Catalog(prefix).Timeline
+	for _, l := range tl.Lineages {
+		p, _, err := proveListed(b.T.Context(), tl, l.ID)
+		if err != nil {
+			b.T.Fatal(err)
+		}
+		o.Proofs = append(o.Proofs, p)
+	}
+	o.Prove = nil
+	return o
+}
+
+// proveListed takes the newest chain for good without reading it: what the tests store cannot be restored.
+func proveListed(_ context.Context, tl timeline.Timeline, id snapshot.LineageID) (retention.Proof, []string, error) {
+	l, _ := tl.Lineage(id)
+	c, ok := l.NewestChain()
+	if !ok {
+		return retention.Proof{}, nil, nil
+	}
+	var deltas []timeline.Snapshot
+	for _, d := range c.Deltas {
+		deltas = append(deltas, d.Snapshot)
+	}
+	return retention.NewProof(c.Base, deltas, c.End, start), nil, nil
 }
 
 // locksLast is that of all options: see TestTheRulesHoldWhereLocksAreAskedAboutLast.

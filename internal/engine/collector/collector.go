@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/store"
 )
@@ -19,7 +21,8 @@ import (
 type Options struct {
 	Prefix string
 	Policy retention.Policy
-	// Only, unless nil, narrows the policy: what belongs to a snapshot of which it says false is kept.
+	// Only, unless nil, narrows the policy: what belongs to a snapshot for which it returns false is kept.
+	// Of what the timeline does not know it gets the key alone.
 	Only func(timeline.Snapshot) bool
 	// Owner, unless empty, is who must have claimed the prefix: that of another is left alone, as nobody knows
 	// what is to be kept there.
@@ -28,6 +31,13 @@ type Options struct {
 	// which takes one request for each and lets the plan show as deletable what turns out to be locked. Where
 	// several versions must go or stay together, all are asked about before.
 	LocksLast bool
+
+	// Proofs are of chains that were read before, see retention.Proof. Prove, unless nil, reads the
+	// newest chain of a lineage where Plan could delete more with its proof. Without either nothing is
+	// deleted. A proof without ReadAt means that no chain of the lineage can be restored; notes say why,
+	// or what is damaged. An error ends Plan.
+	Proofs []retention.Proof
+	Prove  func(context.Context, timeline.Timeline, snapshot.LineageID) (p retention.Proof, notes []string, err error)
 
 	Now         func() time.Time // the local clock, nil: time.Now
 	Parallel    int              // requests at a time while looking, 0: 16; deletions are made one by one
@@ -86,7 +96,7 @@ func (c *Collector) Plan(ctx context.Context) (Plan, error) {
 	if err := c.opts.Policy.Validate(); err != nil {
 		return Plan{}, err
 	}
-	p, err := c.look(ctx, nil)
+	p, err := c.look(ctx, nil, slices.Clone(c.opts.Proofs), c.opts.Prove)
 	if err != nil {
 		return Plan{}, fmt.Errorf("plan what to collect: %w", err)
 	}

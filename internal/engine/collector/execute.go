@@ -27,7 +27,7 @@ const needsRight = "the collector needs the right to delete versions (S3: s3:Del
 // The report is complete also when there is an error. Versions that are blocked, spared or
 // gone are no error; whatever the store failed to do is one.
 func (c *Collector) Execute(ctx context.Context, plan Plan) (Report, error) {
-	report := Report{Location: plan.Location, Prefix: plan.Prefix}
+	report := Report{Location: plan.Location, Prefix: plan.Prefix, Proven: plan.Proven, Waiting: plan.Waiting, Notes: plan.Notes}
 	switch {
 	case plan.seen == nil:
 		return report, errors.New("collect: the plan was not made by a collector")
@@ -82,7 +82,7 @@ type execution struct {
 // last one has become old.
 func (x *execution) run(ctx context.Context) error {
 	for {
-		seen, err := x.c.look(ctx, x.plan.locks)
+		seen, err := x.c.look(ctx, x.plan.locks, x.plan.proofs, nil)
 		if err != nil {
 			return err
 		}

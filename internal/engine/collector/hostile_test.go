@@ -193,7 +193,7 @@ func TestWhatThePlanSawMustStillBeTrue(t *testing.T) {
 			if _, err := b.Hide(key(threeStreams[5])); err != nil {
 				t.Fatal(err)
 			}
-		}, Deleted, ""},
+		}, Blocked, "no newer chain is proven"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			b := newBucket(t, storetest.S3Like())
@@ -237,7 +237,7 @@ func TestWhenTheNewestFullIsExcludedTheOneBeforeIsSpared(t *testing.T) {
 			t.Errorf("%s is %s (%s), want %s", n, got.Result, got.Why, Spared)
 		}
 	}
-	if diff := cmp.Diff([]string{"lineage a 30-60"}, enginetest.Windows(b.Catalog(prefix).Timeline)); diff != "" {
+	if diff := cmp.Diff([]string{"lineage a 10-60"}, enginetest.Windows(b.Catalog(prefix).Timeline)); diff != "" {
 		t.Errorf("restorable (-want +got):\n%s", diff)
 	}
 }
@@ -266,7 +266,7 @@ func TestADecisionThatGrowsOldIsMadeAgain(t *testing.T) {
 	if got := result(t, r, threeStreams[3]); got.Result != Spared {
 		t.Errorf("the full that became the newest is %s (%s), want %s", got.Result, got.Why, Spared)
 	}
-	if diff := cmp.Diff([]string{"lineage a 30-60"}, enginetest.Windows(b.Catalog(prefix).Timeline)); diff != "" {
+	if diff := cmp.Diff([]string{"lineage a 10-20", "lineage a 30-60"}, enginetest.Windows(b.Catalog(prefix).Timeline)); diff != "" {
 		t.Errorf("restorable (-want +got):\n%s", diff)
 	}
 }

@@ -59,7 +59,7 @@ func TestWhatIsLockedStaysWithItsChainUntilTheLockHasEnded(t *testing.T) {
 				}
 				return store.PutOptions{}
 			})
-			c := New(b, b, b.options(keepOne))
+			c := New(b, b, b.proven(b.options(keepOne)))
 			plan(t, c)
 			r := collect(t, c)
 			if !p.InlineRetention {
@@ -86,7 +86,7 @@ func TestALockThatIsNotToldBlocksAndNamesTheRight(t *testing.T) {
 	b := newBucket(t, prof)
 	b.fill("a", threeStreams, nil)
 	want := b.keys()
-	r := collect(t, New(b, b, b.options(keepOne)))
+	r := collect(t, New(b, b, b.proven(b.options(keepOne))))
 	if diff := cmp.Diff(want, b.keys()); diff != "" {
 		t.Errorf("something went (-want +got):\n%s", diff)
 	}
@@ -108,7 +108,7 @@ func TestEachDeltaThatGoesIsAskedAboutOnce(t *testing.T) {
 		}
 		b.fill("a", append(names, full(10*deltas+20, 1440)), nil)
 		f := storetest.NewFaulty(b.Memory)
-		r := collect(t, New(f, f, b.options(keepOne)))
+		r := collect(t, New(f, f, b.proven(b.options(keepOne))))
 		if n := r.Total(Deleted).Objects; n != 2*len(names) {
 			t.Fatalf("%d objects went, want %d snapshots and their manifests", n, len(names))
 		}

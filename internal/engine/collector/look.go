@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/store"
@@ -20,14 +22,16 @@ import (
 // needsLocks is the remedy where locks are not told.
 const needsLocks = "the collector needs the right to read locks (S3: s3:GetObjectRetention and s3:GetObjectLegalHold)"
 
-// look reads the catalog, asks for the locks that matter and decides.
+// look reads the catalog, asks for the locks that matter, reads the chains whose proof is missing and
+// decides.
 //
 //	list ─> decide ─> ask about the locks of what ought to go ─> decide again
+//	                  prove what must remain, if Plan looks   ─> decide again
 //
 // On stores that list locks the second round has nothing to ask, and with Options.LocksLast next
 // to nothing. What the policy wants does not depend on locks, so no others have to be asked
 // about, nor those again of which told knows: before it is deleted each is asked about anyway.
-func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutability.Retention) (Plan, error) {
+func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutability.Retention, proofs []retention.Proof, prove proveFunc) (Plan, error) {
 	cat, err := catalog.Read(ctx, c.store, c.opts.Prefix, catalog.Options{
 		Parallel: c.opts.Parallel,
 		Progress: func(p catalog.Progress) { c.opts.Progress("look", int64(p.Read), int64(p.ToRead)) },
@@ -48,6 +52,7 @@ func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutabilit
 		Listing:  cat.Listing,
 		Timeline: cat.Timeline,
 		Locks:    maps.Clone(plan.locks),
+		Proofs:   proofs,
 	}
 	for ref, o := range cat.Objects.All() {
 		if o.Retention != nil {
@@ -58,29 +63,74 @@ func (c *Collector) look(ctx context.Context, told map[timeline.Ref]*immutabilit
 	if err != nil {
 		return Plan{}, err
 	}
-	if unknown := decided.Unknown(); len(unknown) > 0 {
-		var later []timeline.Ref
-		if c.opts.LocksLast {
-			later, unknown = single(decided, unknown)
-		}
-		untold, err := c.ask(ctx, unknown, plan.locks)
-		if err != nil {
-			return Plan{}, err
-		}
-		maps.Copy(bucket.Locks, plan.locks)
-		if untold > 0 {
-			plan.Notes = append(plan.Notes, fmt.Sprintf("of %d versions the store does not tell the lock, so they count as protected; %s", untold, needsLocks))
-		}
+	unknown, later := decided.Unknown(), []timeline.Ref(nil)
+	if c.opts.LocksLast {
+		later, unknown = single(decided, unknown)
 		for _, ref := range later {
 			bucket.Locks[ref] = &immutability.Retention{Mode: immutability.ModeNone} // supposed, and not among plan.locks
 		}
-		if decided, err = c.decide(bucket, now); err != nil {
+	}
+	if len(unknown)+len(later) > 0 {
+		if decided, err = c.decideLocked(ctx, &plan, bucket, unknown, now); err != nil {
 			return Plan{}, err
 		}
 	}
-	plan.Plan = decided
+	if prove != nil && len(decided.Unproven()) > 0 {
+		// A chain is not read for what is locked anyway.
+		for _, ref := range later {
+			delete(bucket.Locks, ref)
+		}
+		if decided, err = c.decideLocked(ctx, &plan, bucket, later, now); err != nil {
+			return Plan{}, err
+		}
+		if decided, err = c.prove(ctx, &plan, &bucket, decided, prove, now); err != nil {
+			return Plan{}, err
+		}
+	}
+	plan.proofs = bucket.Proofs
+	plan.Plan, plan.Waiting = decided, decided.Waiting()
 	plan.see(cat)
 	return plan, nil
+}
+
+// decideLocked asks about the locks of unknown and decides with the answers.
+func (c *Collector) decideLocked(ctx context.Context, plan *Plan, bucket retention.Bucket, unknown []timeline.Ref, now time.Time) (retention.Plan, error) {
+	untold, err := c.ask(ctx, unknown, plan.locks)
+	if err != nil {
+		return retention.Plan{}, err
+	}
+	maps.Copy(bucket.Locks, plan.locks)
+	if untold > 0 {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("of %d versions the store does not tell the lock, so they count as protected; %s", untold, needsLocks))
+	}
+	return c.decide(bucket, now)
+}
+
+// proveFunc is the type of Options.Prove.
+type proveFunc = func(context.Context, timeline.Timeline, snapshot.LineageID) (retention.Proof, []string, error)
+
+// prove reads the newest chain of each lineage whose proof lets more go, and decides with the proofs.
+func (c *Collector) prove(ctx context.Context, plan *Plan, bucket *retention.Bucket, decided retention.Plan, prove proveFunc, now time.Time) (retention.Plan, error) {
+	tried := map[snapshot.LineageID]bool{}
+	for {
+		next := slices.DeleteFunc(decided.Unproven(), func(id snapshot.LineageID) bool { return tried[id] })
+		if len(next) == 0 {
+			return decided, nil
+		}
+		tried[next[0]] = true
+		p, notes, err := prove(ctx, bucket.Timeline, next[0])
+		if err != nil {
+			return decided, fmt.Errorf("prove the newest chain of %s: %w", timeline.Title(next[0]), err)
+		}
+		plan.Notes = append(plan.Notes, notes...)
+		if p.ReadAt.IsZero() {
+			continue
+		}
+		bucket.Proofs = append(bucket.Proofs, p)
+		if decided, err = c.decide(*bucket, now); err != nil {
+			return decided, err
+		}
+	}
 }
 
 // owns is nil if the prefix is that of the owner who collects.
@@ -110,6 +160,11 @@ func (c *Collector) decide(b retention.Bucket, now time.Time) (retention.Plan, e
 			for _, s := range list {
 				meant[s.Key.String()] = c.opts.Only(s)
 			}
+		}
+	}
+	for _, d := range p.Decisions { // what the timeline does not know, as chunks alone
+		if _, known := meant[d.Snapshot]; !known {
+			meant[d.Snapshot] = c.opts.Only(timeline.Snapshot{Object: timeline.Object{Ref: timeline.Ref{Key: d.Ref.Key.Snapshot()}}})
 		}
 	}
 	return p.Narrow(func(key string) bool { return meant[key] }), nil

@@ -21,11 +21,15 @@ type Plan struct {
 	Location string `json:"location"`
 	Prefix   string `json:"prefix"`
 	retention.Plan
-	// Notes are sentences for people about what could not be found out.
+	// Waiting sums up what could be deleted if a newer chain were proven by reading it.
+	Waiting retention.Total `json:"waiting,omitzero"`
+	// Notes are sentences for people about what could not be found out, and about what is damaged.
 	Notes []string `json:"notes,omitempty"`
 
 	seen  map[timeline.Ref]store.Object            // all of the snapshots of which something goes; nil: not made by a Collector
 	locks map[timeline.Ref]*immutability.Retention // that were asked for
+	// proofs are those that were given or made. They count again in Execute, if they still hold.
+	proofs []retention.Proof
 }
 
 // see keeps what was told of the snapshots of which something goes. The rest, of which there may be a hundred
@@ -61,6 +65,12 @@ func (p Plan) WriteTable(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	for _, c := range p.Proven {
+		fmt.Fprintf(w, "proven: %s and %d deltas of %s, to revision %d, read until %s\n", c.Base, c.Deltas, timeline.Title(c.Lineage), c.End, moment(c.ReadAt))
+	}
+	if p.Waiting.Objects > 0 {
+		fmt.Fprintf(w, waitingLine, sum(p.Waiting))
+	}
 	for _, n := range p.Notes {
 		fmt.Fprintf(w, "note: %s\n", n)
 	}
@@ -68,6 +78,9 @@ func (p Plan) WriteTable(w io.Writer) error {
 		sum(p.Total(retention.Delete)), sum(p.Total(retention.Blocked)), sum(p.Total(retention.Keep)), p.Policy)
 	return err
 }
+
+// waitingLine names what the lack of a proof keeps.
+const waitingLine = "waiting: %s could be deleted if a newer chain were proven by reading it\n"
 
 func below(prefix, key string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(key, strings.Trim(prefix, "/")), "/")

@@ -51,6 +51,10 @@ type Report struct {
 	// Remaining is what a listing after the last deletion still shows although it should
 	// not. Some stores take a while to agree with themselves; the next run knows.
 	Remaining []Remainder `json:"remaining,omitempty"`
+	// Proven, Waiting and Notes are those of the plan.
+	Proven  []retention.Proven `json:"proven,omitempty"`
+	Waiting retention.Total    `json:"waiting,omitzero"`
+	Notes   []string           `json:"notes,omitempty"`
 }
 
 // Total sums up what ended in one result.
@@ -86,6 +90,9 @@ func (r Report) WriteTable(w io.Writer) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if r.Waiting.Objects > 0 {
+		fmt.Fprintf(w, waitingLine, sum(r.Waiting))
 	}
 	_, err := fmt.Fprintf(w, "%s: deleted %s, blocked %d, spared %d, gone %d, failed %d, untried %d\n", where(r.Location, r.Prefix),
 		sum(r.Total(Deleted)), r.Total(Blocked).Objects, r.Total(Spared).Objects, r.Total(Gone).Objects, r.Total(Failed).Objects, r.Total(Untried).Objects)

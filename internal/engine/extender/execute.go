@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/collector"
+	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/store"
 )
 
@@ -242,7 +245,7 @@ func (x *run) collect(ctx context.Context) {
 	if !any {
 		return
 	}
-	if err := x.remove(ctx, x.q.Collect(only)); err != nil {
+	if err := x.remove(ctx, x.q.Collect(only, x.prove)); err != nil {
 		x.warn("copies that are not needed any more were not removed: %v", err)
 	}
 }
@@ -257,10 +260,49 @@ func CopiedSince(since time.Time) func(timeline.Snapshot) bool {
 // Copies is the policy by which they go: all but the newest backup.
 var Copies = retention.Policy{Keep: retention.Counts{Last: 1}}
 
+// prove reads the newest chain of a lineage, as far as this run has not read it. A full that may be no
+// database proves nothing.
+func (x *run) prove(ctx context.Context, t timeline.Timeline, id snapshot.LineageID) (retention.Proof, []string, error) {
+	unusable := maps.Clone(x.unusable)
+	if unusable == nil {
+		unusable = map[timeline.Ref]string{}
+	}
+	var notes []string
+	for {
+		p, err := restoreplan.Make(t, restoreplan.Latest(), restoreplan.Options{Lineage: &id, AcceptLossTo: 1, Unusable: unusable})
+		if err != nil { // *restoreplan.NoWayError: nothing of the lineage can be restored
+			return retention.Proof{}, append(notes, err.Error()), nil
+		}
+		err = x.verify(ctx, p)
+		var bad *replay.ObjectError
+		switch {
+		case errors.As(err, &bad) && unusable[bad.Ref] == "":
+			unusable[bad.Ref] = bad.Err.Error()
+			notes = append(notes, fmt.Sprintf("%s is damaged: %v", bad.Ref, bad.Err))
+			continue
+		case err != nil:
+			return retention.Proof{}, notes, err
+		}
+		if why := x.unproven(p.Base); why != "" {
+			unusable[p.Base.Ref] = why
+			notes = append(notes, fmt.Sprintf("%s proves nothing: %s", p.Base.Ref, why))
+			continue
+		}
+		var deltas []timeline.Snapshot
+		for _, d := range p.Deltas {
+			deltas = append(deltas, d.Snapshot)
+		}
+		return retention.NewProof(p.Base, deltas, p.End, x.q.Now().UTC()), notes, nil
+	}
+}
+
 func (x *run) remove(ctx context.Context, c *collector.Collector) error {
 	p, err := c.Plan(ctx)
 	if err != nil || len(p.Deletions()) == 0 {
 		return err
+	}
+	for _, note := range p.Notes {
+		x.warn("while removing copies: %s", note)
 	}
 	r, err := c.Execute(ctx, p)
 	x.report.Collected = &r

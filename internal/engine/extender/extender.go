@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/collector"
@@ -61,8 +62,9 @@ type Request struct {
 
 	// Since is from when on copies are ours to remove; zero: none is removed. Collect makes a collector
 	// of the snapshots for which only says true, by the policy that keeps nothing but the newest; nil: none.
+	// prove is its Options.Prove: it reads the newest chain unless this run has done so already.
 	Since   time.Time
-	Collect func(only func(timeline.Snapshot) bool) *collector.Collector
+	Collect func(only func(timeline.Snapshot) bool, prove Prove) *collector.Collector
 
 	Parallel int // locks prolonged at a time, 0: 8
 	Ranges   int // ranged requests per large object that is read, below 2: one stream
@@ -87,6 +89,9 @@ var (
 	// ErrNoPeriod: neither the request nor the bucket tells for how long.
 	ErrNoPeriod = errors.New("for how long is not known")
 )
+
+// Prove is the type of collector.Options.Prove.
+type Prove = func(context.Context, timeline.Timeline, snapshot.LineageID) (retention.Proof, []string, error)
 
 // Result is what became of one object.
 type Result string

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
@@ -95,9 +96,9 @@ func (s sleeper) object(name, content string) {
 
 func (s sleeper) request(at store.Store) extender.Request {
 	return extender.Request{Store: at, Prefix: prefix, Now: s.Clock.Now, Since: enginetest.Start,
-		Collect: func(only func(timeline.Snapshot) bool) *collector.Collector {
+		Collect: func(only func(timeline.Snapshot) bool, prove extender.Prove) *collector.Collector {
 			d, _ := store.As[store.Deleter](at)
-			return collector.New(at, d, collector.Options{Prefix: prefix, Policy: extender.Copies, Only: only, Now: s.Clock.Now})
+			return collector.New(at, d, collector.Options{Prefix: prefix, Policy: extender.Copies, Only: only, Prove: prove, Now: s.Clock.Now})
 		}}
 }
 
@@ -425,7 +426,12 @@ func TestACollectorRemovesExpiredCopies(t *testing.T) {
 	}
 	collects := func(since time.Duration) []string {
 		t.Helper()
-		c := collector.New(s, s, collector.Options{Prefix: prefix, Policy: extender.Copies, Only: extender.CopiedSince(enginetest.Start.Add(since)), Now: s.Clock.Now})
+		c := collector.New(s, s, collector.Options{Prefix: prefix, Policy: extender.Copies, Only: extender.CopiedSince(enginetest.Start.Add(since)), Now: s.Clock.Now,
+			Prove: func(_ context.Context, tl timeline.Timeline, id snapshot.LineageID) (retention.Proof, []string, error) {
+				l, _ := tl.Lineage(id)
+				c, _ := l.NewestChain()
+				return retention.NewProof(c.Base, nil, c.End, s.Clock.Now()), nil, nil
+			}})
 		p, err := c.Plan(t.Context())
 		if err != nil {
 			t.Fatal(err)

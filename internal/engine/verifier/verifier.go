@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/replay"
@@ -56,6 +57,9 @@ type Chain struct {
 	Bytes         int64           `json:"bytes"`      // stored bytes read
 	DatabaseBytes int64           `json:"databaseBytes,omitempty"`
 	Seconds       float64         `json:"seconds"`
+
+	// Proof lets package retention delete what precedes the chain. Only if OK.
+	Proof retention.Proof `json:"-"`
 }
 
 // Report is the verdict over a request.
@@ -166,16 +170,14 @@ func (q Request) verify(ctx context.Context, p restoreplan.Plan, out string) (Ch
 	began := time.Now()
 	c := Chain{Lineage: p.Lineage.ID, Base: p.Base.Name().String(), Deltas: len(p.Deltas), End: p.End, Bytes: replay.Bytes(p)}
 	err := replay.Once(ctx, q.From, p, func(p restoreplan.Plan, src datadir.Source) error {
-		r, err := datadir.Rebuild(ctx, src, datadir.Options{
-			TargetRevision: p.StopRevision, TargetTime: p.StopTime,
-			MemoryLimit: q.MemoryLimit, Parallel: q.Parallel, ScratchDir: filepath.Dir(out), KeepFree: q.KeepFree,
-		}, out)
+		r, err := q.rebuild(ctx, p, src, out)
 		if err != nil {
 			return err
 		}
 		c.OK, c.End, c.Events, c.Keys, c.HashKV = true, r.Revision, r.Events, r.Keys, r.HashKV
 		c.BaseHashKV, c.DatabaseBytes = r.BaseHashKVChecked, r.DatabaseBytes
-		return os.Remove(out)
+		c.Proof = proofOf(p, r.Revision)
+		return nil
 	})
 	c.Seconds = time.Since(began).Seconds()
 	if err != nil && !contradiction(err) {
@@ -185,6 +187,18 @@ func (q Request) verify(ctx context.Context, p restoreplan.Plan, out string) (Ch
 		c.Reason = err.Error()
 	}
 	return c, nil
+}
+
+// rebuild replays the plan into a database and removes it.
+func (q Request) rebuild(ctx context.Context, p restoreplan.Plan, src datadir.Source, out string) (*datadir.Report, error) {
+	r, err := datadir.Rebuild(ctx, src, datadir.Options{
+		TargetRevision: p.StopRevision, TargetTime: p.StopTime,
+		MemoryLimit: q.MemoryLimit, Parallel: q.Parallel, ScratchDir: filepath.Dir(out), KeepFree: q.KeepFree,
+	}, out)
+	if err != nil {
+		return nil, err
+	}
+	return r, os.Remove(out)
 }
 
 // contradiction reports whether err is about the backup, as opposed to the store, the disk or an

@@ -2,12 +2,16 @@ package verifier
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
 	"testing"
 
+	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/engine/replay"
@@ -77,5 +81,71 @@ func TestNothingToVerifyIsAnError(t *testing.T) {
 		if r, err := verify(t, storetest.NewMemory(storetest.S3Like()), all); err == nil {
 			t.Errorf("all %v: an empty bucket passed: %+v", all, r)
 		}
+	}
+}
+
+// newest proves the newest chain of the unnamed lineage, or of the one given.
+func newest(t *testing.T, s store.Store) (retention.Proof, []replay.Damage, error) {
+	t.Helper()
+	c, err := catalog.Read(t.Context(), s, enginetest.Prefix, catalog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Newest(t.Context(), Request{
+		From:       replay.Options{Store: s, Timeline: c.Timeline, Lineage: &c.Timeline.Lineages[0].ID, Log: slog.New(slog.DiscardHandler)},
+		ScratchDir: t.TempDir(), MemoryLimit: datadir.MinMemoryLimit,
+	})
+}
+
+func TestNewestProvesTheNewestRestorableChain(t *testing.T) {
+	flip := func(s *storetest.Memory, n snapshot.Name) {
+		s.Flip(store.Version{Key: enginetest.Key(n), ID: s.Versions(enginetest.Key(n))[0].ID}, -40)
+	}
+	// forge stores content as a full of the same lineage that claims to be the newest.
+	forge := func(t *testing.T, s *storetest.Memory, content []byte) {
+		n := enginetest.Full204
+		n.Last, n.Created = 2000, n.Created+3600
+		enginetest.Put(t, s, enginetest.Key(n), content)
+		m := snapshot.Manifest{Version: 1, Snapshot: n.String(), Lineage: enginetest.History, Digest: sha256.Sum256(content), Size: int64(len(content)), LastRevision: n.Last}
+		enginetest.Put(t, s, snapshot.SnapshotKey(enginetest.Prefix, n).Manifest().String(), m.Encode())
+	}
+	for name, c := range map[string]struct {
+		damage  func(t *testing.T, s *storetest.Memory)
+		end     snapshot.Revision
+		deltas  int
+		damaged int
+		broken  bool
+	}{
+		"whole":                               {func(*testing.T, *storetest.Memory) {}, 871, 2, 0, false},
+		"the last delta":                      {func(_ *testing.T, s *storetest.Memory) { flip(s, enginetest.Delta871) }, 856, 1, 1, false},
+		"the first delta":                     {func(_ *testing.T, s *storetest.Memory) { flip(s, enginetest.Delta856) }, 204, 0, 1, false},
+		"every full":                          {func(_ *testing.T, s *storetest.Memory) { flip(s, enginetest.Full204) }, 0, 0, 1, true},
+		"a full that is no database is newer": {func(t *testing.T, s *storetest.Memory) { forge(t, s, []byte("forged")) }, 871, 2, 1, false},
+		"an old full claims to be newer": {func(t *testing.T, s *storetest.Memory) {
+			r, err := s.Open(t.Context(), store.Version{Key: enginetest.Key(enginetest.Full204)}, 0, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			content, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			forge(t, s, content)
+		}, 871, 2, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := enginetest.Native(t)
+			c.damage(t, s)
+			p, damaged, err := newest(t, s)
+			switch {
+			case c.broken:
+				if !Broken(err) || !p.ReadAt.IsZero() {
+					t.Errorf("got %+v, %v", p, err)
+				}
+			case err != nil || p.End != c.end || len(p.Deltas) != c.deltas || len(damaged) != c.damaged || p.ReadAt.IsZero():
+				t.Errorf("proven to %d with %d deltas, damaged %v, %v; want %d, %d, %d", p.End, len(p.Deltas), damaged, err, c.end, c.deltas, c.damaged)
+			}
+		})
 	}
 }

@@ -21,7 +21,8 @@ type CollectionInput struct {
 func CollectionCronJob(in CollectionInput) *batchv1.CronJob {
 	b := in.Etcd.Spec.Backup
 	deltas := "--delta-snapshot-retention-period=" + b.DeltaSnapshotRetentionPeriod.Duration.String()
-	args := []string{"--owner=" + in.Owner, "--yes"}
+	// The newest chain is read whole before anything is deleted.
+	args := []string{"--owner=" + in.Owner, "--yes", "--restoration-temp-snapshots-dir=" + scratchDir}
 	switch policy := *b.GarbageCollectionPolicy; {
 	case !in.CopiesSince.IsZero():
 		args = append(args, "--copies-from-timestamp="+in.CopiesSince.UTC().Format(time.RFC3339))
