@@ -164,7 +164,7 @@ func (w *writer) item(it *item, turn int, lineage snapshot.LineageID, unproven R
 // the group will be free (zero: nobody knows) and whether it is blocked.
 func (w *writer) judge(group []Decision, waits Reason, then time.Time) (until time.Time, blocked bool) {
 	until, blocked = then, waits != ""
-	endless, locked := blocked && then.IsZero(), false
+	endless, locked := blocked && then.IsZero() && !waits.unproven(), false
 	protections := make([]immutability.Protection, len(group))
 	for i, d := range group {
 		if d.Kind == Marker {
