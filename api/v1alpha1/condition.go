@@ -19,9 +19,11 @@ type Condition struct {
 	// +required
 	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
 	// Why, as one word.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Reason string `json:"reason"`
 	// Why, for people: what is wrong, where, and what can be done.
+	// +kubebuilder:validation:MaxLength=4096
 	// +required
 	Message string `json:"message"`
 }
@@ -116,9 +118,9 @@ func SetCondition(conditions []Condition, c Condition, now metav1.Time) []Condit
 	return conditions
 }
 
-// After is the condition with the times that it has after a former one of its type; nil: there was none.
+// After is the condition, its message within the limit, with the times that it has after a former one of its type; nil: there was none.
 func (c Condition) After(former *Condition, now metav1.Time) Condition {
-	c.LastTransitionTime, c.LastUpdateTime = now, now
+	c.LastTransitionTime, c.LastUpdateTime, c.Message = now, now, Cut(c.Message, MaxMessage)
 	if former == nil || former.Status != c.Status {
 		return c
 	}

@@ -41,6 +41,7 @@ type EtcdCopyBackupsTaskList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.targetStore.roles)",fieldPath=".targetStore.roles",message="belongs to the store of an Etcd: a copy deletes and extends nothing; remove it"
 type EtcdCopyBackupsTaskSpec struct {
 	// Labels of the Job's pods besides those that the operator sets, which win. Default: none.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	PodLabels map[string]string `json:"podLabels,omitempty"`
 	// Where the backups are.
@@ -89,6 +90,7 @@ type EtcdCopyBackupsTaskStatus struct {
 	// +optional
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Why it does not get on, or failed.
+	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	LastError *string `json:"lastError,omitempty"`
 }

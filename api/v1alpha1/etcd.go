@@ -90,9 +90,11 @@ type EtcdSpec struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// Labels of the pods, besides those that the operator sets, which win: those that begin with
 	// app.kubernetes.io/ and are listed in the documentation. May be empty: {}.
+	// +kubebuilder:validation:MaxProperties=256
 	// +required
 	Labels map[string]string `json:"labels"`
 	// Annotations of the pods, besides those that the operator sets. Default: none.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// The etcd process. May be empty: {}.
@@ -120,6 +122,7 @@ type EtcdSpec struct {
 	// +required
 	Replicas int32 `json:"replicas"`
 	// Name of the PriorityClass of the pods. Default: that of the cluster.
+	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 	// Name of the StorageClass of the volumes. Default: that of the cluster. Cannot be changed.

@@ -209,9 +209,11 @@ type AdditionalPeerURL struct {
 // ClientService is what can be chosen about the Service for clients.
 type ClientService struct {
 	// Annotations of the Service. Default: none.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Labels of the Service besides those that the operator sets, which win. Default: none.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// Which members clients are sent to by preference: PreferSameZone, PreferSameNode, or PreferClose,

@@ -19,6 +19,7 @@ type EtcdStatus struct {
 	// +optional
 	Conditions []Condition `json:"conditions,omitempty"`
 	// Errors of the last operation; none if it succeeded.
+	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	// +optional
 	LastErrors []LastError `json:"lastErrors,omitempty"`
@@ -26,9 +27,11 @@ type EtcdStatus struct {
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
 	// Deprecated: the first of lastErrors as one sentence, for readers of the old name.
+	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	LastError *string `json:"lastError,omitempty"`
 	// Deprecated: it is the name of the Etcd with -client. Name of the Service of clients.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	ServiceName *string `json:"serviceName,omitempty"`
 	// Deprecated: use spec.replicas. Number of members that the cluster shall have.
@@ -54,14 +57,17 @@ type EtcdStatus struct {
 	// +optional
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 	// Selector of the pods, as text. The subresource scale shows it.
+	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Selector *string `json:"selector,omitempty"`
 	// Deprecated: use the EtcdMembers in memberRefs. The members as their Leases show them.
+	// +kubebuilder:validation:MaxItems=128
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Members []EtcdMemberStatus `json:"members,omitempty"`
 	// The EtcdMembers of this cluster.
+	// +kubebuilder:validation:MaxItems=128
 	// +listType=map
 	// +listMapKey=name
 	// +optional
@@ -95,9 +101,11 @@ type EtcdStatus struct {
 // LastBackup is a full snapshot that was taken.
 type LastBackup struct {
 	// Where it is: provider, container, prefix, and the endpoint if another than the provider's is named.
+	// +kubebuilder:validation:MaxLength=2048
 	// +required
 	Store string `json:"store"`
 	// Name of the object in the bucket, without its directory.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
 	// The revision up to which it certainly has everything.
@@ -108,12 +116,15 @@ type LastBackup struct {
 // CrossVersionObjectReference names another object in the same namespace.
 type CrossVersionObjectReference struct {
 	// Kind of the object.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Kind string `json:"kind"`
 	// Name of the object.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
 	// Its API version, such as apps/v1.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
 }
@@ -124,6 +135,7 @@ type LastError struct {
 	// +required
 	Code ErrorCode `json:"code"`
 	// What failed, where, and what can be done.
+	// +kubebuilder:validation:MaxLength=4096
 	// +required
 	Description string `json:"description"`
 	// When it was seen.
@@ -132,6 +144,8 @@ type LastError struct {
 }
 
 // ErrorCode is an error as one word, such as ERR_SYNC_STATEFULSET.
+//
+// +kubebuilder:validation:MaxLength=128
 type ErrorCode string
 
 // LastOperation is what the operator did last or is doing.
@@ -143,9 +157,11 @@ type LastOperation struct {
 	// +required
 	State LastOperationState `json:"state"`
 	// What was done, or what is waited for.
+	// +kubebuilder:validation:MaxLength=4096
 	// +required
 	Description string `json:"description"`
 	// Identifies the run in the operator's log.
+	// +kubebuilder:validation:MaxLength=64
 	// +required
 	RunID string `json:"runID"`
 	// When this was written. What fails, waits or goes on in the same way at later looks is not written again.
@@ -154,6 +170,8 @@ type LastOperation struct {
 }
 
 // LastOperationType is what an operation is for.
+//
+// +kubebuilder:validation:MaxLength=64
 type LastOperationType string
 
 // The types of operations.
@@ -164,6 +182,8 @@ const (
 )
 
 // LastOperationState is how far an operation is.
+//
+// +kubebuilder:validation:MaxLength=64
 type LastOperationState string
 
 // The states of operations.
@@ -177,9 +197,11 @@ const (
 // EtcdMemberStatus is a member as its Lease shows it.
 type EtcdMemberStatus struct {
 	// Name of the member.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
 	// Its id in etcd, as hexadecimal digits.
+	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	ID *string `json:"id,omitempty"`
 	// Leader or Member.
@@ -189,6 +211,7 @@ type EtcdMemberStatus struct {
 	// +required
 	Status EtcdMemberConditionStatus `json:"status"`
 	// Why, as one word.
+	// +kubebuilder:validation:MaxLength=64
 	// +required
 	Reason string `json:"reason"`
 	// When status changed last.
@@ -197,6 +220,8 @@ type EtcdMemberStatus struct {
 }
 
 // EtcdRole is the part that a member plays.
+//
+// +kubebuilder:validation:MaxLength=64
 type EtcdRole string
 
 // The roles.
@@ -206,6 +231,8 @@ const (
 )
 
 // EtcdMemberConditionStatus is whether a member works.
+//
+// +kubebuilder:validation:MaxLength=64
 type EtcdMemberConditionStatus string
 
 // The states of a member as its Lease shows them.

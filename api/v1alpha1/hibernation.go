@@ -38,6 +38,8 @@ const (
 // it, and removes it when the cluster has woken up and a new full snapshot is in the bucket.
 type HibernationStatus struct {
 	// The uid of the Etcd that was hibernated. What stands here of another one does not count.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
 	// +required
 	EtcdUID types.UID `json:"etcdUID"`
 	// The generation of the specification that asked for it.
@@ -53,6 +55,7 @@ type HibernationStatus struct {
 	// +optional
 	AwakeSince *metav1.Time `json:"awakeSince,omitempty"`
 	// Name of the first full snapshot that a member took since the cluster wakes up, as its sidecar told. Absent: none did.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	NewFull string `json:"newFull,omitempty"`
 	// Whether runs of the extension hold backups, of this or an earlier hibernation, that none has released since. They are
@@ -80,6 +83,7 @@ type AppliedBackup struct {
 	// +optional
 	Store *StoreSpec `json:"store,omitempty"`
 	// As spec.backup.fullSnapshotSchedule.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	FullSnapshotSchedule *string `json:"fullSnapshotSchedule,omitempty"`
 }
@@ -99,14 +103,17 @@ func (e *Etcd) AsApplied() *Etcd {
 // FinalSnapshot is the last full snapshot before a hibernation.
 type FinalSnapshot struct {
 	// Name of the object in the bucket, without its directory.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
 	// The SHA-256 of the object, in hexadecimal, by which extensions tell it, and copies of it, from what somebody else wrote in
 	// its name. Absent: the sidecar that took it did not tell.
+	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Digest string `json:"digest,omitempty"`
 	// Where it is: provider, container, prefix, and the endpoint if another than the provider's is named. The cluster wakes up
 	// from there, or from its volumes.
+	// +kubebuilder:validation:MaxLength=2048
 	// +required
 	Store string `json:"store"`
 	// The last revision in it, which was that of every member when they stopped.
@@ -122,6 +129,7 @@ type FinalSnapshot struct {
 	// How long it was locked from when it was taken. Extensions lock for that long where the bucket does not tell what it gives to
 	// new objects, as on Azure without fields of the management API. Absent: not known.
 	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	RetentionPeriod *metav1.Duration `json:"retentionPeriod,omitempty"`
 	// Whether the end of the lock was computed from the bucket's policy, as the store tells no dates of objects: it is likely, and not proven.
@@ -138,15 +146,18 @@ type FinalSnapshot struct {
 	// +optional
 	ReadAt *metav1.Time `json:"readAt,omitempty"`
 	// What the last extension found wrong with it, so that something else, if anything, is kept in its place. Absent: nothing.
+	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Damaged string `json:"damaged,omitempty"`
 	// Why it may not be what the cluster agreed on, although it can be restored, as when too few members told the hash of their
 	// data, or a run of the extension found less in it than the members had, or could not tell the last revision of its database.
 	// The volumes stay then. Absent: it is.
+	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Suspect string `json:"suspect,omitempty"`
 	// What the last extension found that is newer, or passes for that, although no member was there to write it. A restore of the
 	// newest state uses it, or fails, until it is excluded. Absent: nothing.
+	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Newer string `json:"newer,omitempty"`
 }

@@ -49,15 +49,19 @@ type EtcdMemberList struct {
 // MemberReport is what a member's sidecar says of it.
 type MemberReport struct {
 	// Id of the member in etcd, sixteen hexadecimal digits. Absent while its etcd never ran.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	ID *string `json:"id,omitempty"`
 	// Id of the cluster that it is a member of, sixteen hexadecimal digits.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	ClusterID *string `json:"clusterID,omitempty"`
 	// Whether its etcd was started with TLS to other members.
 	// +optional
 	PeerTLSEnabled *bool `json:"peerTLSEnabled,omitempty"`
 	// The peer URLs with which its etcd was started.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=512
 	// +listType=atomic
 	// +optional
 	PeerURLs []string `json:"peerURLs,omitempty"`
@@ -70,12 +74,15 @@ type MemberReport struct {
 	// +optional
 	SubState MemberSubState `json:"subState,omitempty"`
 	// Version of its etcd. Absent while etcd does not answer, like the next four.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Version string `json:"version,omitempty"`
 	// The revision that its etcd was at when this was written.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 	// Alarms of its etcd: NOSPACE, CORRUPT.
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=256
 	// +listType=set
 	// +optional
 	Alarms []string `json:"alarms,omitempty"`
@@ -88,9 +95,11 @@ type MemberReport struct {
 	// +optional
 	DBSizeInUse *resource.Quantity `json:"dbSizeInUse,omitempty"`
 	// What the member waits for or refuses to do, and what can be done, in one sentence.
+	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Waiting string `json:"waiting,omitempty"`
 	// That the volume is full, in one sentence. Absent while etcd's log has room to grow.
+	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	VolumeFull string `json:"volumeFull,omitempty"`
 	// Whether the sidecar of this member makes the backups.
@@ -107,11 +116,13 @@ type MemberReport struct {
 	// +optional
 	LastDefragmentation *Defragmentation `json:"lastDefragmentation,omitempty"`
 	// Volumes that were mounted here and are somebody else's, or hold the data of somebody else, one entry per owner.
+	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=volumeID
 	// +optional
 	VolumeMismatches []VolumeMismatch `json:"volumeMismatches,omitempty"`
 	// The changes of the member's state, the newest last. The older ones are forgotten.
+	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	// +optional
 	Transitions []MemberTransition `json:"transitions,omitempty"`
@@ -155,15 +166,19 @@ type SnapshotProof struct {
 	// +required
 	Result SnapshotProofResult `json:"result"`
 	// Name of the full that was the newest then.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Base string `json:"base,omitempty"`
 	// The last revision that was restored.
 	// +optional
 	EndRevision int64 `json:"endRevision,omitempty"`
 	// How long the restore took.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Took *metav1.Duration `json:"took,omitempty"`
 	// Why it is not Proven, for people.
+	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -207,9 +222,11 @@ type BackupStatus struct {
 	// How long the newest of the chain's objects was locked from its upload, and so how long the next one will
 	// be, as far as the store tells. Absent: it does not, or there is no lock.
 	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	RetentionPeriod *metav1.Duration `json:"retentionPeriod,omitempty"`
 	// The protection in one phrase.
+	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Protection string `json:"protection,omitempty"`
 	// What somebody may have done to the bucket, the gravest first: several versions of an object, delete
@@ -223,6 +240,7 @@ type BackupStatus struct {
 	TamperFindingsCount int32 `json:"tamperFindingsCount,omitempty"`
 	// Names of snapshots that somebody excluded from restores. At most ten are listed.
 	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:items:MaxLength=1024
 	// +listType=atomic
 	// +optional
 	ExcludedSnapshots []string `json:"excludedSnapshots,omitempty"`
@@ -271,9 +289,11 @@ type RestorableState struct {
 type TamperFinding struct {
 	// What it is, as one word that "etcdbrctl list" uses, too: versions, marker, hidden, gone, foreign,
 	// digest-mismatch, header-mismatch, missing-snapshot, bad-manifest, many-manifests, bad-owner, stranger or rolled-back.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Code string `json:"code"`
 	// What it is about, for people.
+	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	Message string `json:"message"`
 }
@@ -284,6 +304,7 @@ type MemberSnapshot struct {
 	// +required
 	Timestamp metav1.Time `json:"timestamp"`
 	// Name of the object, without the prefix.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
 	// Its size before compression.
@@ -307,9 +328,11 @@ type SnapshotFailure struct {
 	// +required
 	Since metav1.Time `json:"since"`
 	// Why, as one word: a reason of the condition BackupReady.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Reason string `json:"reason"`
 	// Why, for people.
+	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	Message string `json:"message"`
 }
@@ -323,6 +346,7 @@ type Restoration struct {
 	// +required
 	Status OperationOutcome `json:"status"`
 	// Why, for people.
+	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 	// When it began.
@@ -334,6 +358,8 @@ type Restoration struct {
 }
 
 // RestorationType says where data came from.
+//
+// +kubebuilder:validation:MaxLength=256
 type RestorationType string
 
 // Where data come from.
@@ -343,6 +369,8 @@ const (
 )
 
 // OperationOutcome is how a long operation of a member ended.
+//
+// +kubebuilder:validation:MaxLength=256
 type OperationOutcome string
 
 // The outcomes.
@@ -364,9 +392,11 @@ type Defragmentation struct {
 	// +required
 	Status OperationOutcome `json:"status"`
 	// What it was for: schedule, threshold, request or alarm.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// How it ended, for people.
+	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Size of the database before.
@@ -388,6 +418,7 @@ type VolumeMismatch struct {
 	// +optional
 	FixedAt *metav1.Time `json:"fixedAt,omitempty"`
 	// Whose volume it is, as the file safe_guard on it or the data say. A member sees no other name of a volume.
+	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	VolumeID string `json:"volumeID"`
 	// How often the member started with it.
@@ -410,11 +441,14 @@ type MemberTransition struct {
 	// +required
 	TransitionTime metav1.Time `json:"transitionTime"`
 	// Why, for people.
+	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
 // MemberState is where a member is in its life.
+//
+// +kubebuilder:validation:MaxLength=256
 type MemberState string
 
 // The states of a member.
@@ -426,6 +460,8 @@ const (
 )
 
 // MemberSubState tells more about a MemberState.
+//
+// +kubebuilder:validation:MaxLength=256
 type MemberSubState string
 
 // The sub-states, each of one state; New has none.
@@ -440,6 +476,8 @@ const (
 )
 
 // MemberReason says why a member changed its state.
+//
+// +kubebuilder:validation:MaxLength=256
 type MemberReason string
 
 // The reasons of transitions.

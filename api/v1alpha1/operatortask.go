@@ -245,6 +245,8 @@ type EtcdOperatorTaskStatus struct {
 }
 
 // TaskState is how far a task is.
+//
+// +kubebuilder:validation:MaxLength=64
 type TaskState string
 
 // The states of a task.
@@ -264,6 +266,7 @@ func (s TaskState) Ended() bool {
 // TaskOperation is a step of a task.
 type TaskOperation struct {
 	// Admit, Snapshot, Extension, Collection or Exclusion.
+	// +kubebuilder:validation:MaxLength=64
 	// +required
 	Name string `json:"name"`
 	// Pending, InProgress, Completed or Failed.
@@ -273,11 +276,14 @@ type TaskOperation struct {
 	// +required
 	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
 	// What was done, or is waited for.
+	// +kubebuilder:validation:MaxLength=4096
 	// +required
 	Reason string `json:"reason"`
 }
 
 // OperationState is how far a step of a task is.
+//
+// +kubebuilder:validation:MaxLength=64
 type OperationState string
 
 // The states of steps.
@@ -300,6 +306,7 @@ type TaskResult struct {
 // TakenSnapshot is a snapshot that a task took.
 type TakenSnapshot struct {
 	// Name of the object in the bucket, without its directory.
+	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
 	// The last revision in it.

@@ -90,15 +90,18 @@ type EtcdOpsTaskStatus struct {
 // OpsTaskOperation is a step of an EtcdOpsTask.
 type OpsTaskOperation struct {
 	// Admit or Execution.
+	// +kubebuilder:validation:MaxLength=64
 	// +required
 	Type string `json:"type"`
 	// InProgress, Completed or Failed.
 	// +required
 	State OperationState `json:"state"`
 	// What was done, or is waited for.
+	// +kubebuilder:validation:MaxLength=4096
 	// +required
 	Description string `json:"description"`
 	// Identifies the run in the operator's log.
+	// +kubebuilder:validation:MaxLength=64
 	// +required
 	RunID string `json:"runID"`
 	// When this was written.

@@ -303,11 +303,12 @@ func (r *Reconciler) remount(ctx context.Context, e *druidv1alpha1.Etcd, pod cor
 	return nil
 }
 
-// message is an error for people: without what repeats in every answer of an API server.
+// message returns an error for the status: on one line unless it is an answer of an API server, and within the limit.
 func message(err error) string {
+	text := err.Error()
 	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Message != "" {
-		return err.Error()
+	if !errors.As(err, &status) || status.Status().Message == "" {
+		text = strings.Join(strings.Fields(text), " ")
 	}
-	return strings.Join(strings.Fields(err.Error()), " ")
+	return druidv1alpha1.Cut(text, druidv1alpha1.MaxMessage)
 }

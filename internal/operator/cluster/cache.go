@@ -45,8 +45,12 @@ func strip(object any) (any, error) {
 		}
 	}
 	o.SetManagedFields(kept)
-	if p, ok := object.(*corev1.Pod); ok {
-		p.Spec = desired.Abridge(p.Spec)
+	switch o := object.(type) {
+	case *corev1.Pod:
+		o.Spec = desired.Abridge(o.Spec)
+	case *druidv1alpha1.EtcdMember:
+		// The member's own token writes it, and what stands there is copied into the status of the Etcd.
+		kube.StatusLimits("etcdmembers").Clip(&o.Status)
 	}
 	share(o)
 	return object, nil

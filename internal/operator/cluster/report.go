@@ -121,6 +121,7 @@ func report(s *druidv1alpha1.EtcdStatus, e *druidv1alpha1.Etcd, p Plan, out outc
 	default:
 		op.State, op.Description = druidv1alpha1.LastOperationSucceeded, "everything is made as the specification wants it"
 	}
+	op.Description = druidv1alpha1.Cut(op.Description, druidv1alpha1.MaxMessage)
 	if len(out.failures) == 0 {
 		s.ObservedGeneration = &e.Generation
 	}
@@ -350,6 +351,12 @@ func byKind(all []news) (merged []news) {
 func (r *Reconciler) write(ctx context.Context, e *druidv1alpha1.Etcd, s druidv1alpha1.EtcdStatus) error {
 	if reflect.DeepEqual(e.Status, s) || equality.Semantic.DeepEqual(e.Status, s) { // the first is quick where the parts are those of before, as mostly
 		return nil
+	}
+	if limits := kube.StatusLimits("etcds"); limits.Exceeded(&s) {
+		s = *s.DeepCopy() // some of it is the cache's
+		if limits.Clip(&s); equality.Semantic.DeepEqual(e.Status, s) {
+			return nil
+		}
 	}
 	was, next := &druidv1alpha1.Etcd{Status: e.Status}, &druidv1alpha1.Etcd{Status: s}
 	leaveOutSame(&was.Status, &next.Status)

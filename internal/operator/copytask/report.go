@@ -29,6 +29,7 @@ func statusOf(t *druidv1alpha1.EtcdCopyBackupsTask, p Plan, err error, now time.
 		p.Reason, p.Trouble, p.Acted = druidv1alpha1.ReasonJobNotMade, true, false
 		p.Message = strings.Join(strings.Fields(err.Error()), " ")
 	}
+	p.Message = druidv1alpha1.Cut(p.Message, druidv1alpha1.MaxMessage)
 	put := func(of druidv1alpha1.ConditionType, status druidv1alpha1.ConditionStatus) {
 		s.Conditions = druidv1alpha1.SetCondition(s.Conditions, druidv1alpha1.Condition{Type: of, Status: status, Reason: p.Reason, Message: p.Message}, metav1.NewTime(now))
 	}
@@ -62,6 +63,7 @@ func (r *Reconciler) write(ctx context.Context, t *druidv1alpha1.EtcdCopyBackups
 	}
 	next := t.DeepCopy()
 	next.Status = s
+	kube.StatusLimits("etcdcopybackupstasks").Clip(&next.Status)
 	if err := r.client.Status().Patch(ctx, next, client.MergeFrom(t), client.FieldOwner(kube.FieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}

@@ -359,6 +359,7 @@ func statusOf(t *task.Task, p Plan, run string, now time.Time) task.Status {
 	if s.State.Ended() {
 		return s
 	}
+	p.Reason = druidv1alpha1.Cut(p.Reason, druidv1alpha1.MaxMessage)
 	if p.Initiated {
 		s.Initiated = now
 	}

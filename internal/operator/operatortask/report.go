@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
 	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/operatortask/task"
 )
@@ -19,6 +20,12 @@ func (r *Reconciler) write(ctx context.Context, object client.Object, t *task.Ta
 	}
 	before := object.DeepCopyObject().(client.Object)
 	r.resource.write(object, s)
+	switch o := object.(type) {
+	case *druidv1alpha1.EtcdOperatorTask:
+		kube.StatusLimits("etcdoperatortasks").Clip(&o.Status)
+	case *druidv1alpha1.EtcdOpsTask:
+		kube.StatusLimits("etcdopstasks").Clip(&o.Status)
+	}
 	if equality.Semantic.DeepEqual(before, object) {
 		return nil
 	}
