@@ -90,13 +90,17 @@ func probeTable(w io.Writer, r prober.Report) error {
 	if r.Lock != nil {
 		lock = (&protectionView{r.Lock.Mode, r.Lock.Until, r.Lock.Hold}).String()
 	}
-	if err := columns(w, [][]string{
+	rows := [][]string{}
+	if r.Endpoint != "" {
+		rows = append(rows, []string{"endpoint", r.Endpoint})
+	}
+	if err := columns(w, append(rows, [][]string{
 		{"object", r.Version.String()},
 		{"lock", lock},
 		{"delete it", string(r.Deletion.Outcome) + ": " + r.Deletion.Reason},
 		{"overwrite it", string(r.Overwrite.Outcome) + ": " + r.Overwrite.Reason},
 		{"PROTECTION", string(r.Protection)},
-	}); err != nil {
+	}...)); err != nil {
 		return err
 	}
 	for _, c := range r.Conclusions {

@@ -152,6 +152,8 @@ type Capabilities struct {
 	Provider string // the provider's canonical name, for messages: S3, Local, …
 	Location string // where: bucket and endpoint, or directory; never a secret
 
+	Endpoint string // URL that requests go to, and the setting that named it; empty: there is none
+
 	Versions        bool // keeps several versions of a key
 	Markers         bool // a delete that names no version leaves a marker; else, with Versions, no version is the latest then
 	ConditionalPut  bool // refuses to overwrite, server-side

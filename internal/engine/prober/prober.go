@@ -84,6 +84,9 @@ func (p *Prober) Plan(ctx context.Context) (Plan, error) {
 	case mode != immutability.ModeNone:
 		plan.Notices = append(plan.Notices, fmt.Sprintf("the byte will be locked (%s) and stay for %s; that is the price of the proof", mode, days(period)))
 	}
+	if caps.Endpoint != "" {
+		plan.Notices = append(plan.Notices, "the endpoint is "+caps.Endpoint)
+	}
 	if mode != immutability.ModeNone && caps.Versions && !caps.ConditionalPut {
 		plan.Notices = append(plan.Notices, "this store is not known to refuse an overwrite, so a second version may stay as well")
 	}
@@ -117,7 +120,7 @@ func (p *Prober) key() string {
 // Run carries out the plan. now is the time an explicit lock is counted from. An error means
 // that the probe could not be made; what it found out, however bad, is in the report.
 func (p *Prober) Run(ctx context.Context, plan Plan, now time.Time) (Report, error) {
-	r := Report{Location: plan.Location}
+	r := Report{Location: plan.Location, Endpoint: p.store.Capabilities().Endpoint}
 	o, err := p.write(ctx, plan.Key, now)
 	if err != nil {
 		return Report{}, fmt.Errorf("probe %s: write one byte: %w", plan.Location, err)

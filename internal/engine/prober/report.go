@@ -29,7 +29,8 @@ type Finding struct {
 // Report is what a probe found out.
 type Report struct {
 	Location string        `json:"location"`
-	Version  store.Version `json:"version"` // the one that was tried
+	Endpoint string        `json:"endpoint,omitempty"` // and the setting that named it
+	Version  store.Version `json:"version"`            // the one that was tried
 
 	// Lock is what was read back; nil if the store did not tell.
 	Lock      *immutability.Retention `json:"lock,omitempty"`

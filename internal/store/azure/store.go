@@ -58,7 +58,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: o, client: c}
-	s.caps = store.Capabilities{Provider: "ABS", Location: o.location(), ConditionalPut: true, Tags: true, InlineRetention: true, InlineTags: true}
+	s.caps = store.Capabilities{Provider: "ABS", Location: o.location(), Endpoint: o.Endpoint, ConditionalPut: true, Tags: true, InlineRetention: true, InlineTags: true}
 	if o.Management != nil {
 		if s.management, err = newManagement(o, c); err != nil {
 			return nil, fmt.Errorf("open %s: %w", s.caps.Location, err)

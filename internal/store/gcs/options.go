@@ -53,6 +53,9 @@ type Options struct {
 	// Proxy chooses the proxy of a request; nil: none.
 	Proxy func(*http.Request) (*url.URL, error)
 
+	// EndpointFrom is the setting that named Endpoint, for messages.
+	EndpointFrom string
+
 	ChunkSize   int64         // bytes per request of a large upload, held in memory; 0: 16 MiB
 	IdleTimeout time.Duration // a connection on which nothing moves for so long is dropped; 0: 2 min
 	Attempts    int           // of one request; 0: 4
@@ -120,6 +123,14 @@ func (o Options) server() string {
 		return "Google Cloud Storage"
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// endpoint is where requests go, and the setting that named it, for messages.
+func (o Options) endpoint() string {
+	if o.EndpointFrom == "" {
+		return o.server()
+	}
+	return o.server() + " (" + o.EndpointFrom + ")"
 }
 
 // location is where the bucket is, for messages.

@@ -58,7 +58,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%s: %w", provider, err)
 	}
 	s.caps = store.Capabilities{
-		Provider: provider, Location: o.location(),
+		Provider: provider, Location: o.location(), Endpoint: o.endpoint(),
 		ConditionalPut: true, Tags: true, InlineRetention: true, InlineTags: true,
 		Lengthens: true, Holds: true, Copies: true,
 	}

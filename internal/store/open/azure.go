@@ -41,7 +41,17 @@ func (c Config) ofABS() (azure.Options, error) {
 		if err := f.applyAzure(&o, files); err != nil {
 			return o, fmt.Errorf("ABS: %w", err)
 		}
-	} else if o.Account = accountOf(c.EndpointOverride); o.Account == "" {
+	}
+	if e := c.Environment.AzureEndpoint; o.Endpoint == "" && o.Domain == "" && e.Text != "" {
+		if err := e.isURL(); err != nil {
+			return o, fmt.Errorf("ABS: %w", err)
+		}
+		o.Endpoint = e.Text
+	}
+	if files.set() {
+		return o, nil
+	}
+	if o.Account = accountOf(o.Endpoint); o.Account == "" {
 		return o, fmt.Errorf("ABS: the storage account is missing: set %s to credentials with the field %s, or name the account in the endpoint (--store-endpoint-override=https://ACCOUNT.%s)",
 			files.Variable, fieldStorageAccount, azure.DefaultDomain)
 	}

@@ -27,7 +27,7 @@ func (e Environment) Changes() func() bool {
 
 // stamp is what tells one state of all these files from another.
 func (e Environment) stamp() []fs.FileInfo {
-	paths := []string{e.CABundle, e.Google.Path}
+	paths := []string{e.CABundle, e.Google.Path, e.SDK.ConfigFile}
 	dirs := []string{}
 	if path := e.Google.Path; path != "" {
 		dir := path

@@ -19,6 +19,8 @@ type Environment struct {
 	AWS, OpenShift Files
 
 	OpenStack    Files
+	Swift        Values // of the variables of OpenStack's own programs
+	StorageURL   Value  // OS_STORAGE_URL
 	Region       string // OS_REGION_NAME
 	SharedRegion string // OS_REGION_NAME without the prefix, for where nothing else names a region
 
@@ -27,7 +29,10 @@ type Environment struct {
 	Azure          Files
 	AzureAuthority string // AZURE_AUTHORITY_HOST; counts for the ambient identity only
 
+	AzureEndpoint Value // AZURE_STORAGE_SERVICE_ENDPOINT
+
 	Alicloud Files
+	OSS      Values // of the variables of OSS' own programs
 
 	ECS       Files
 	ECSValues Values // of the ECS_ variables
@@ -35,6 +40,7 @@ type Environment struct {
 
 	Storage Values // of the variables that count for every provider of the S3 protocol
 	AWSSDK  Values // of the SDK's own variables
+	SDK     AWS    // of the SDK's endpoints
 
 	Proxies Proxies // without the prefix: they are of the network, not of a store
 }
@@ -57,7 +63,7 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 	if getenv(ecs+"ECS_ENDPOINT") == "" && getenv(ecs+"ECS_ACCESS_KEY_ID") == "" {
 		ecs = ""
 	}
-	google := Google{Variable: prefix + googleVariable, Path: getenv(prefix + googleVariable)}
+	google := Google{Emulator: either(getenv, prefix, "STORAGE_EMULATOR_HOST"), Variable: prefix + googleVariable, Path: getenv(prefix + googleVariable)}
 	if prefix != "" && getenv(googleVariable) != "" {
 		google.Shared = googleVariable
 	}
@@ -75,7 +81,11 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 		AWS:       files("AWS_APPLICATION_CREDENTIALS"),
 		OpenShift: files("OPENSHIFT_APPLICATION_CREDENTIALS"),
 
+		AzureEndpoint: either(getenv, prefix, "AZURE_STORAGE_SERVICE_ENDPOINT"),
+
 		Alicloud: files("ALICLOUD_APPLICATION_CREDENTIALS"),
+		OSS:      values(getenv, prefix, ossVariables),
+		Swift:    values(getenv, prefix, swiftVariables), StorageURL: either(getenv, prefix, "OS_STORAGE_URL"),
 
 		OpenStack:    files("OPENSTACK_APPLICATION_CREDENTIALS"),
 		Region:       getenv(prefix + "OS_REGION_NAME"),
@@ -87,5 +97,6 @@ func FromEnvironment(getenv func(string) string, prefix string) Environment {
 
 		Storage: values(getenv, prefix, storageVariables),
 		AWSSDK:  values(getenv, "", awsVariables),
+		SDK:     awsFrom(getenv, prefix),
 	}
 }

@@ -31,6 +31,8 @@ type Google struct {
 	Path     string // a file, or a directory that holds one; empty: not set
 	// Shared is the variable without the prefix, if it is set. The SDK would read it by itself.
 	Shared string
+	// Emulator is the value of STORAGE_EMULATOR_HOST, by which Google's SDK finds an emulator.
+	Emulator Value
 }
 
 // ofGCS uses the key of a service account, a configuration of workload identity federation,
@@ -47,10 +49,30 @@ func (c Config) ofGCS() (gcs.Options, error) {
 	return o, nil
 }
 
+// useEmulator has requests go to the emulator, where nothing else names an endpoint. Nobody
+// authenticates there.
+func (g Google) useEmulator(o *gcs.Options) error {
+	host := g.Emulator.Text
+	if o.Endpoint != "" || host == "" {
+		return nil
+	}
+	if !strings.Contains(host, "://") {
+		host = "http://" + host
+	}
+	if err := (Value{g.Emulator.Variable, host}).isURL(); err != nil {
+		return err
+	}
+	o.Endpoint, o.EndpointFrom, o.Anonymous = host, g.Emulator.Variable, true
+	return nil
+}
+
 // apply sets what the environment and the files say.
 func (g Google) apply(o *gcs.Options) error {
 	if g.Path == "" {
-		if g.Shared != "" && !withoutTLS(o.Endpoint) {
+		if err := g.useEmulator(o); err != nil {
+			return err
+		}
+		if g.Shared != "" && !withoutTLS(o.Endpoint) && !o.Anonymous {
 			// The ambient identity of the SDK would be the one that this variable names.
 			return fmt.Errorf("%s is not set, and %s is another store's: set it, to the same file if both are one identity", g.Variable, g.Shared)
 		}
@@ -64,7 +86,10 @@ func (g Google) apply(o *gcs.Options) error {
 		}
 	}
 	if err != nil {
-		if withoutTLS(o.Endpoint) {
+		if emulatorErr := g.useEmulator(o); emulatorErr != nil {
+			return emulatorErr
+		}
+		if withoutTLS(o.Endpoint) || o.Anonymous {
 			return nil
 		}
 		return unreadable(g.Variable, g.Path, err)
@@ -74,6 +99,9 @@ func (g Google) apply(o *gcs.Options) error {
 		dir = filepath.Dir(g.Path)
 	}
 	if err := g.besides(o, dir); err != nil {
+		return err
+	}
+	if err := g.useEmulator(o); err != nil {
 		return err
 	}
 	if withoutTLS(o.Endpoint) || o.Anonymous {
@@ -112,7 +140,9 @@ func (g Google) besides(o *gcs.Options, dir string) error {
 		if err != nil {
 			return err
 		}
-		o.Endpoint = endpoint
+		if endpoint != "" {
+			o.Endpoint, o.EndpointFrom = endpoint, filepath.Join(dir, fileGoogleEndpoint)
+		}
 	}
 	authorities, err := read(fieldTrustedCA)
 	if err != nil {

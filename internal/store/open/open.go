@@ -138,8 +138,13 @@ func (c Config) ofLocal() (root string, err error) {
 
 // s3Options are what all providers of the S3 protocol share.
 func (c Config) s3Options(p Provider) s3.Options {
+	from := ""
+	if c.EndpointOverride != "" {
+		from = "the endpoint override"
+	}
 	return s3.Options{
-		Provider: string(p), Bucket: c.Container, Endpoint: c.EndpointOverride,
+		EndpointFrom: from,
+		Provider:     string(p), Bucket: c.Container, Endpoint: c.EndpointOverride,
 		PartSize: c.MinChunkSize, ParallelParts: c.MaxParallelChunkUploads,
 		Encryption: c.Encryption.Algorithm, KMSKeyID: c.Encryption.KMSKeyID,
 		Proxy: c.Proxy,

@@ -29,7 +29,7 @@ func (c Config) ofOSS() (oss.Options, error) {
 	}
 	f, err := files.read()
 	if err == nil {
-		err = f.applyOSS(&o)
+		err = f.orElse(c.Environment.OSS).applyOSS(&o)
 	}
 	if err != nil {
 		return o, fmt.Errorf("OSS: %w", err)

@@ -50,6 +50,9 @@ func (c Config) ofS3() (s3.Options, error) {
 	if err := f.orElse(c.Environment.Storage).orElse(c.Environment.AWSSDK).apply(&o); err != nil {
 		return o, fmt.Errorf("S3: %w", err)
 	}
+	if err := c.Environment.SDK.apply(&o); err != nil {
+		return o, fmt.Errorf("S3: %w", err)
+	}
 	if files.set() {
 		if err := f.identity(&o, files); err != nil {
 			return o, fmt.Errorf("S3: %w", err)
@@ -123,8 +126,8 @@ func (c Config) ofServer(p Provider, files Files, needed ...string) (s3.Options,
 // apply sets everything but the identity.
 func (f fields) apply(o *s3.Options) error {
 	o.Region = f.values[fieldRegion]
-	if o.Endpoint == "" {
-		o.Endpoint = f.values[fieldEndpoint]
+	if o.Endpoint == "" && f.values[fieldEndpoint] != "" {
+		o.Endpoint, o.EndpointFrom = f.values[fieldEndpoint], f.name(fieldEndpoint)
 	}
 	disableSSL, err := f.boolean(fieldDisableSSL)
 	if err != nil {

@@ -29,17 +29,20 @@ var swiftFields = []string{fieldDomainName, fieldTenantName, fieldUserName, fiel
 // ofSwift uses a user with a password or an application credential. The endpoint override
 // is the storage URL, in place of the one that the identity service names.
 func (c Config) ofSwift() (swift.Options, error) {
-	files := c.Environment.OpenStack
+	files, storageURL := c.Environment.OpenStack, c.EndpointOverride
+	if storageURL == "" {
+		storageURL = c.Environment.StorageURL.Text
+	}
 	if !files.set() {
 		return swift.Options{}, fmt.Errorf("Swift: there are no credentials: set %s or %s_JSON", files.Variable, files.Variable)
 	}
 	o := swift.Options{
-		Container: c.Container, StorageURL: c.EndpointOverride, PartSize: c.MinChunkSize,
+		Container: c.Container, StorageURL: storageURL, PartSize: c.MinChunkSize,
 		ParallelParts: c.MaxParallelChunkUploads, Proxy: c.Proxy,
 	}
 	f, err := files.read()
 	if err == nil {
-		err = f.applySwift(&o, c.Environment)
+		err = f.orElse(c.Environment.Swift).applySwift(&o, c.Environment)
 	}
 	if err != nil {
 		return o, fmt.Errorf("Swift: %w", err)

@@ -1,5 +1,7 @@
 package open
 
+import "strings"
+
 // variable is an environment variable that stands in for a field of credentials.
 type variable struct{ name, field string }
 
@@ -16,6 +18,10 @@ var (
 		{"AWS_REQUEST_CHECKSUM_CALCULATION", fieldRequestChecksum},
 		{"AWS_RESPONSE_CHECKSUM_VALIDATION", fieldResponseChecksum},
 	}
+	// ossVariables are those of OSS' command line and SDKs.
+	ossVariables = []variable{{"OSS_ENDPOINT", fieldStorageEndpoint}, {"OSS_REGION", fieldRegion}}
+	// swiftVariables are those of OpenStack's command line. OS_REGION_NAME goes before the field.
+	swiftVariables = []variable{{"OS_AUTH_URL", fieldAuthURL}}
 	// ecsVariables hold everything that the fields of S3 hold. The first five are upstream's.
 	ecsVariables = []variable{
 		{"ECS_ENDPOINT", fieldEndpoint},
@@ -52,6 +58,16 @@ func values(getenv func(string) string, prefix string, variables []variable) Val
 		}
 	}
 	return v
+}
+
+// either is the variable with the prefix of the store, else the one without.
+func either(getenv func(string) string, prefix, name string) Value {
+	for _, name := range []string{prefix + name, name} {
+		if text := strings.TrimSpace(getenv(name)); text != "" {
+			return Value{name, text}
+		}
+	}
+	return Value{}
 }
 
 // orElse is f, with the values of v for the fields that f has not.

@@ -42,7 +42,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("OSS: %w", err)
 	}
 	s := &Store{opts: o, client: client, http: httpClient}
-	s.caps = store.Capabilities{Provider: "OSS", Location: o.location(), Tags: true, InlineRetention: true, Copies: true}
+	s.caps = store.Capabilities{Provider: "OSS", Location: o.location(), Endpoint: o.Endpoint, Tags: true, InlineRetention: true, Copies: true}
 	v, err := s.versioning(ctx)
 	switch {
 	case errors.Is(err, store.ErrForbidden):

@@ -58,8 +58,21 @@ func connect(ctx context.Context, o Options) (*awss3.Client, *http.Client, error
 	}
 	if o.Endpoint != "" {
 		opts.BaseEndpoint = aws.String(o.Endpoint)
+	} else {
+		opts.EndpointOptions.UseFIPSEndpoint, opts.EndpointOptions.UseDualStackEndpoint = variants(o)
 	}
 	return awss3.New(opts), httpClient, nil
+}
+
+// variants are the SDK's words for the endpoints to choose among those of AWS.
+func variants(o Options) (fips aws.FIPSEndpointState, dualStack aws.DualStackEndpointState) {
+	if o.FIPS {
+		fips = aws.FIPSEndpointStateEnabled
+	}
+	if o.DualStack {
+		dualStack = aws.DualStackEndpointStateEnabled
+	}
+	return fips, dualStack
 }
 
 // signBodies has the signature cover the SHA-256 of bodies. Over TLS the SDK would leave them
@@ -124,7 +137,13 @@ func identity(ctx context.Context, o Options, httpClient *http.Client) (aws.Cred
 		if o.Region == "" {
 			return nil, "", errors.New("the region is missing (field region of the credentials)")
 		}
-		client := sts.New(sts.Options{Region: o.Region, HTTPClient: httpClient, Retryer: newRetryer(o.Attempts)})
+		of := sts.Options{Region: o.Region, HTTPClient: httpClient, Retryer: newRetryer(o.Attempts)}
+		if o.STSEndpoint != "" {
+			of.BaseEndpoint = aws.String(o.STSEndpoint)
+		} else {
+			of.EndpointOptions.UseFIPSEndpoint, of.EndpointOptions.UseDualStackEndpoint = variants(o)
+		}
+		client := sts.New(of)
 		provider := stscreds.NewWebIdentityRoleProvider(client, o.WebIdentity.RoleARN, stscreds.IdentityTokenFile(o.WebIdentity.TokenFile),
 			func(w *stscreds.WebIdentityRoleOptions) { w.RoleSessionName = "druid" })
 		return aws.NewCredentialsCache(provider), o.Region, nil
@@ -134,6 +153,9 @@ func identity(ctx context.Context, o Options, httpClient *http.Client) (aws.Cred
 	)
 	if err != nil {
 		return nil, "", &credentialsError{fmt.Errorf("the ambient configuration of AWS cannot be loaded: %w", err)}
+	}
+	if loaded.Region == "" && o.Endpoint != "" {
+		loaded.Region = anyRegion
 	}
 	if loaded.Region == "" {
 		return nil, "", errors.New("the region is missing (AWS_REGION, or the field region of the credentials)")

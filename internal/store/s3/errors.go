@@ -162,7 +162,7 @@ func ruleFor(code string, status int) (rule, bool) {
 
 // way is the way to the server.
 func (o Options) way() dial.Way {
-	return dial.Way{To: o.describe(), Endpoint: "the endpoint", Name: "the endpoint and the region", CA: "the field trustedCaCert"}
+	return dial.Way{To: o.describe(), Endpoint: cmp.Or(o.EndpointFrom, "the endpoint"), Name: "the endpoint and the region", CA: "the field trustedCaCert"}
 }
 
 func isSendError(err error) bool {

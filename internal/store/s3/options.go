@@ -24,6 +24,9 @@ const (
 	defaultAttempts      = 4
 	maxBackoff           = 10 * time.Second
 
+	// anyRegion is that of servers that have none.
+	anyRegion = "us-east-1"
+
 	// cleanupTimeout bounds what is done after the caller has given up: aborting an upload,
 	// finding out what became of a write.
 	cleanupTimeout = 30 * time.Second
@@ -36,7 +39,16 @@ type Options struct {
 	Region   string // required for AWS; us-east-1 if there is an Endpoint and nothing else is known
 
 	// Endpoint is the URL of an S3-compatible server; empty for AWS. Without a scheme it is https.
-	Endpoint  string
+	Endpoint string
+	// EndpointFrom is the setting that named Endpoint, for messages.
+	EndpointFrom string
+	// FIPS and DualStack choose among the endpoints that AWS has for a region. Their settings are for
+	// messages.
+	FIPS, DualStack         bool
+	FIPSFrom, DualStackFrom string
+	// STSEndpoint is where WebIdentity gets credentials; empty: that of AWS.
+	STSEndpoint string
+
 	PathStyle bool // bucket in the path and not in the host name; so with an Endpoint, unless VirtualHost
 	// VirtualHost has the bucket in the host name even with an Endpoint.
 	VirtualHost bool
@@ -105,6 +117,9 @@ func (o Options) complete() (Options, error) {
 		if err := o.completeEndpoint(); err != nil {
 			return o, err
 		}
+	}
+	if err := o.checkVariants(); err != nil {
+		return o, fmt.Errorf("%s: %w", o.Provider, err)
 	}
 	if o.CustomerKey != "" {
 		if o.CustomerAlgorithm == "" {
@@ -176,8 +191,8 @@ func (o *Options) completeEndpoint() error {
 	}
 	o.Endpoint = strings.TrimSuffix(o.Endpoint, "/")
 	o.PathStyle = !o.VirtualHost
-	if o.Region == "" {
-		o.Region = "us-east-1"
+	if o.Region == "" && (o.Keys != nil || o.WebIdentity != nil) { // the ambient configuration may name one
+		o.Region = anyRegion
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	}
 	o.Region = client.Options().Region
 	s := &Store{opts: o, client: client, http: httpClient, sse: newSSE(o), trusted: o.trusted()}
-	s.caps = store.Capabilities{Provider: o.Provider, Location: o.location(), Tags: true}
+	s.caps = store.Capabilities{Provider: o.Provider, Location: o.location(), Endpoint: o.endpoint(ctx), Tags: true}
 	if err := s.discover(ctx); err != nil {
 		s.CloseIdle()
 		return nil, err

@@ -57,7 +57,7 @@ func newStore(o Options) (*Store, error) {
 	}
 	s := &Store{opts: o, http: client, session: &session{opts: o, version: version, http: client, turn: make(chan struct{}, 1)}}
 	s.caps = store.Capabilities{
-		Provider: "Swift", Location: o.location(), InlineRetention: true,
+		Provider: "Swift", Location: o.location(), Endpoint: o.describe(), InlineRetention: true,
 		ConditionalPut: o.ConditionalPut != nil && *o.ConditionalPut,
 	}
 	return s, nil
