@@ -27,7 +27,10 @@ func (a *app) verifyCommand() *cobra.Command {
 
 The newest chain (or the one of --to-revision, --to-time, --snapshot) is replayed as restore
 would: digests, trailer, no gap, every key's history, every page, HashKV where etcd told it.
-The result is thrown away; room for two databases is needed meanwhile.`,
+The result is thrown away; room for two databases is needed meanwhile.
+
+With --all the deltas between two fulls must also lead to the content of the later one. If they do
+not, the watch that they come from lacked an event, and the verdict names them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			to, err := target.target()
 			if err != nil {
@@ -78,7 +81,13 @@ func verifyTable(w io.Writer, r *verifier.Report) error {
 		if c.BaseHashKV {
 			verdict += ", HashKV of the full as etcd told"
 		}
-		if !c.OK {
+		if c.Next != "" {
+			verdict += ", leads to the content of " + c.Next
+		}
+		switch {
+		case c.Code != "":
+			verdict = "WRONG: " + c.Reason
+		case !c.OK:
 			verdict = "BROKEN: " + c.Reason
 		}
 		rows = append(rows, []string{c.Base, fmt.Sprint(c.Deltas), fmt.Sprint(c.End), fmt.Sprint(c.Keys), bytesString(c.Bytes),

@@ -13,6 +13,7 @@ import (
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/engine/verifier"
 )
 
 // finding is what a survey found about the newest lineage.
@@ -32,7 +33,7 @@ const mostTold = 10
 var tampering = []timeline.Code{
 	timeline.Versions, timeline.Marker, timeline.Hidden, timeline.Gone, timeline.ForeignObject, timeline.DigestMismatch,
 	timeline.HeaderMismatch, timeline.MissingSnapshot, timeline.BadManifest, timeline.ManyManifests, timeline.BadOwnerRecord, timeline.Stranger,
-	timeline.RolledBack, timeline.Flood, timeline.EmptyObject,
+	timeline.RolledBack, verifier.HashMismatch, timeline.Flood, timeline.EmptyObject,
 }
 
 // describeBucket is what a catalog says about the lineage of which the newest chain is so protected.
@@ -142,6 +143,7 @@ func (t *term) survey(ctx context.Context) error {
 	if protection.Protected() {
 		f.until = protection.Until
 	}
+	cat.Timeline.Findings = append(cat.Timeline.Findings, t.works.mismatches(own)...)
 	f.bucket = describeBucket(cat.Timeline, own, protection, t.cfg.Now())
 	f.bucket.Period = int64(period / time.Second)
 	if now := standing.Uploaded(); reach < now {

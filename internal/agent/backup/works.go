@@ -13,6 +13,7 @@ import (
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/backup/restoreplan"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/compactor"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/engine/verifier"
@@ -32,14 +33,16 @@ type works struct {
 	slot   chan struct{}
 	group  sync.WaitGroup
 
-	proof atomic.Pointer[agentapi.Proof] // the last one; nil: none yet
+	proof    atomic.Pointer[agentapi.Proof] // the last one; nil: none yet
+	compared string                         // the last full that a proof compared with the deltas before it; guarded by mu
+	wrong    map[string]string              // base of a chain -> how its deltas differ from the full after them; guarded by mu
 
 	mu    sync.Mutex
 	known map[string]*agentapi.Operation
 }
 
 func (w *works) init(l *Leader) {
-	w.leader, w.slot, w.known = l, make(chan struct{}, 1), map[string]*agentapi.Operation{}
+	w.leader, w.slot, w.known, w.wrong = l, make(chan struct{}, 1), map[string]*agentapi.Operation{}, map[string]string{}
 }
 
 // Verify begins to prove that the newest chain can be restored, unless that goes on already, and
@@ -174,14 +177,21 @@ func (w *works) verify(ctx context.Context, t *term) (string, *agentapi.Proved, 
 	base := t.base()
 	var report *verifier.Report
 	if err == nil {
+		w.mu.Lock()
+		compared := w.compared
+		w.mu.Unlock()
 		err = w.inRoom(ctx, func(ctx context.Context) (err error) {
-			report, err = verifier.Verify(ctx, verifier.Request{From: from, ScratchDir: c.ScratchDir, KeepFree: c.KeepFree, MemoryLimit: c.ReplayMemory, Parallel: 1})
+			report, err = verifier.Verify(ctx, verifier.Request{
+				From: from, ScratchDir: c.ScratchDir, KeepFree: c.KeepFree, MemoryLimit: c.ReplayMemory, Parallel: 1,
+				Preceding: base == "" || base != compared,
+			})
 			return err
 		})
 	}
 	switch {
-	case err == nil:
+	case report != nil && len(report.Chains) > 0 && report.Chains[0].OK: // whatever became of the chain before
 		chain := report.Chains[0]
+		w.compare(chain, report.Chains[1:], err)
 		took := time.Duration(chain.Seconds * float64(time.Second))
 		w.leader.store.proofs.add(chain.Proof)
 		w.proved(agentapi.Proof{Result: agentapi.ProofProven, Base: chain.Base, EndRevision: int64(chain.End), Seconds: chain.Seconds})
@@ -233,6 +243,42 @@ func (t *term) base() string {
 		return uploaded(full).Name
 	}
 	return ""
+}
+
+// compare remembers what the chain that leads to the base of newest showed, if it was verified.
+func (w *works) compare(newest verifier.Chain, before []verifier.Chain, err error) {
+	if len(before) == 0 && err != nil {
+		w.leader.log.Warn("the deltas before the newest full were not compared with it", "full", newest.Base, "error", err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.compared = newest.Base
+	if len(before) == 0 || before[0].OK { // without deltas that lead to it there is nothing to compare
+		return
+	}
+	chain := before[0]
+	w.leader.log.Error("an older chain failed its proof", "full", chain.Base, "error", chain.Reason)
+	if chain.Code == verifier.HashMismatch {
+		w.wrong[chain.Base] = chain.Reason
+	}
+}
+
+// mismatches are the findings of proofs about chains of l that are still in the bucket.
+func (w *works) mismatches(l timeline.Lineage) []timeline.Finding {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []timeline.Finding
+	there := map[string]string{}
+	for _, s := range l.Snapshots {
+		name := s.Name().String()
+		if why, is := w.wrong[name]; is {
+			there[name] = why
+			found = append(found, timeline.Finding{Code: verifier.HashMismatch, Severity: timeline.Danger, Lineage: l.ID, Key: s.Key.String(), Text: why})
+		}
+	}
+	w.wrong = there
+	return found
 }
 
 // proved remembers how a proof ended, and counts it. One that told nothing does not make a chain whole that was broken.

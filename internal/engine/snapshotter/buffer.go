@@ -23,6 +23,7 @@ type buffer struct {
 	next     snapshot.Revision // where the watch goes on
 	known    snapshot.Revision // newest revision etcd is known to have
 	open     *codec.Delta      // nil without events
+	etcd     string            // version of the etcd that open was watched on
 	queue    []*cutDelta       // oldest first
 	cuts     int               // number of the last cut
 	uploads  int               // number of the last cut that is in the bucket
@@ -48,6 +49,7 @@ type hold struct {
 type cutDelta struct {
 	*codec.Delta
 	number  int
+	etcd    string        // version of the etcd that it was watched on
 	bytes   int64         // before packing, when it was cut: the delta itself belongs to the uploader
 	sealed  *codec.Sealed // once its upload was begun
 	covered bool          // by a full, so that it need not be uploaded
@@ -236,6 +238,18 @@ func (b *buffer) held() int64 {
 	return n
 }
 
+// watchedOn sets the version of the etcd that the next events come from. No delta has events of two versions.
+func (b *buffer) watchedOn(version string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if version == b.etcd {
+		return
+	}
+	b.cutLocked()
+	b.etcd = version
+	b.change()
+}
+
 // cut ends the delta that grows. It returns the last revision buffered so far, or else the one
 // before the first that is expected, and the number of the last cut.
 func (b *buffer) cut() (last snapshot.Revision, number int) {
@@ -252,7 +266,7 @@ func (b *buffer) cutLocked() {
 		return
 	}
 	b.cuts++
-	b.queue = append(b.queue, &cutDelta{Delta: b.open, number: b.cuts, bytes: b.open.ContentSize()})
+	b.queue = append(b.queue, &cutDelta{Delta: b.open, number: b.cuts, etcd: b.etcd, bytes: b.open.ContentSize()})
 	// Either says why it failed again when it is sealed, or only needs more memory.
 	if len(b.queue) > 1 && !b.tight { // it has to wait, and there may be hundreds
 		_ = b.open.Park()

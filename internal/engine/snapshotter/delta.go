@@ -71,7 +71,7 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 	began := n.cfg.Now()
 	if d.sealed == nil {
 		n.noteLeases(ctx, d)
-		sealed, err := d.Seal(began, n.deltaManifest(d.First()))
+		sealed, err := d.Seal(began, n.deltaManifest(d))
 		if err != nil {
 			n.noteTight() // the next session fetches it again, in smaller deltas
 			return fmt.Errorf("%w: %w", errBuffer, err)
@@ -116,12 +116,12 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 }
 
 // deltaManifest is what is known about a delta besides its content.
-func (n *session) deltaManifest(first snapshot.Revision) snapshot.Manifest {
+func (n *session) deltaManifest(d *cutDelta) snapshot.Manifest {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	m := snapshot.Manifest{Lineage: n.lineage, ClusterID: n.cluster, Writer: n.cfg.Writer}
+	m := snapshot.Manifest{Lineage: n.lineage, ClusterID: n.cluster, EtcdVersion: d.etcd, Writer: n.cfg.Writer}
 	for _, kind := range []snapshot.Kind{snapshot.Delta, snapshot.Full} {
-		if end, ok := n.ends[string(kind)]; ok && end.last == first-1 {
+		if end, ok := n.ends[string(kind)]; ok && end.last == d.First()-1 {
 			m.Previous = end.digest
 			break
 		}

@@ -54,10 +54,11 @@ var errBuffer = errors.New("events cannot be buffered")
 // that was told before, to see that it still is the same; if etcd cannot tell that one any more,
 // the watch begins behind it.
 func (n *session) watchOnce(ctx context.Context) error {
-	m, _, err := n.connect(ctx)
+	m, st, err := n.connect(ctx)
 	if err != nil {
 		return err
 	}
+	n.buffer.watchedOn(st.Version)
 	next, _ := n.buffer.position()
 	if n.seen.rev > 0 && n.seen.rev == next-1 {
 		again := n.seen

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -204,4 +205,61 @@ func (l lossy) WatchAll(ctx context.Context, from snapshot.Revision, pace member
 		}
 		return fn(b)
 	})
+}
+
+// TestDeltaNamesVersionOfItsEtcd moves the watch to a member of another version, as an update of
+// the members does.
+func TestDeltaNamesVersionOfItsEtcd(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	cfg := config(e, s)
+	cfg.DeltaPeriod = time.Hour
+	broken := &watchBreaker{next: make(chan error, 1)}
+	var version atomic.Value
+	version.Store("3.5.12")
+	cfg.Connect = func(ctx context.Context) (Member, error) {
+		m, err := e.connect(ctx)
+		return versioned{breaking{m, broken}, version.Load().(string)}, err
+	}
+	r := start(t, cfg)
+	base := r.full(false).Manifest.LastRevision
+	middle := e.put(3)
+	buffered, err := r.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := buffered.buffer.drained(t.Context(), middle); err != nil {
+		t.Fatal(err)
+	}
+	version.Store("3.6.16")
+	broken.fail(errors.New("connection lost"))
+	// The delta is cut when the watch is opened again.
+	until(t, s, "a delta of the first version", func(c *catalog.Catalog) bool { _, chain, _ := newest(c); return chain.End == middle })
+	last := e.put(3)
+	r.delta()
+	r.stop()
+	chain := wantRestorable(t, e, s, last)
+	type delta struct {
+		version  string
+		from, to snapshot.Revision
+	}
+	var got []delta
+	for _, d := range chain.Deltas {
+		got = append(got, delta{d.Manifest.EtcdVersion, d.From, d.To})
+	}
+	if want := []delta{{"3.5.12", base + 1, middle}, {"3.6.16", middle + 1, last}}; !slices.Equal(got, want) {
+		t.Errorf("deltas %v, want %v", got, want)
+	}
+}
+
+// versioned is a member of another version.
+type versioned struct {
+	Member
+	version string
+}
+
+func (v versioned) Status(ctx context.Context) (member.Status, error) {
+	st, err := v.Member.Status(ctx)
+	st.Version = v.version
+	return st, err
 }

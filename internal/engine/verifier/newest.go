@@ -33,7 +33,7 @@ func Newest(ctx context.Context, q Request) (retention.Proof, []replay.Damage, e
 	defer os.RemoveAll(dir)
 	var end snapshot.Revision
 	plan, damaged, err := replay.Run(ctx, q.From, plan, func(p restoreplan.Plan, src datadir.Source) error {
-		r, err := q.rebuild(ctx, p, src, filepath.Join(dir, "chain.db"))
+		r, err := q.rebuild(ctx, p, src, nil, filepath.Join(dir, "chain.db"))
 		if err != nil {
 			return err
 		}

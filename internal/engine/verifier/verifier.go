@@ -30,6 +30,9 @@ type Request struct {
 	// deltas up to the next one that is good: so every delta is read once, and everything one can
 	// restore to is proven from one full at least.
 	All bool
+	// Preceding verifies also the chain that leads to the base of the newest one, once, and compares
+	// its content with that base. All does so for every full.
+	Preceding bool
 
 	ScratchDir  string // an existing directory with room for two databases; empty: the system's
 	MemoryLimit int64  // bytes, 0: the replay's default
@@ -48,7 +51,12 @@ type Chain struct {
 	End     snapshot.Revision  `json:"end"` // last revision proven; of a failed chain the one it should reach
 
 	OK     bool   `json:"ok"`
-	Reason string `json:"reason,omitempty"` // why it cannot be restored
+	Reason string `json:"reason,omitempty"` // why it is not OK
+	// Code is HashMismatch if the chain can be restored, but its deltas lead to another
+	// content than that of Next.
+	Code timeline.Code `json:"code,omitempty"`
+	// Next is the full that the deltas lead to, if their content at its revision was compared with it.
+	Next string `json:"next,omitempty"`
 
 	Events        int64           `json:"events,omitempty"`
 	Keys          int64           `json:"keys,omitempty"`
@@ -84,16 +92,23 @@ func Verify(ctx context.Context, q Request) (*Report, error) {
 	}
 	defer os.RemoveAll(dir)
 	report := &Report{OK: true}
-	for ok := true; ; {
-		p, more := plans(ok)
+	var next *content // of the full that the chain leads to; nil: it is not known
+	for reached := snapshot.Revision(0); ; {
+		p, more := plans(reached)
 		if !more {
 			break
 		}
-		c, err := q.verify(ctx, p, filepath.Join(dir, fmt.Sprintf("%d.db", len(report.Chains))))
+		if next != nil && next.lineage != p.Lineage.ID {
+			next = nil
+		}
+		c, base, err := q.verify(ctx, p, next, filepath.Join(dir, fmt.Sprintf("%d.db", len(report.Chains))))
 		if err != nil {
 			return report, err
 		}
-		ok = c.OK
+		reached = 0
+		if c.OK || c.Code != "" {
+			reached, next = max(base.hash.Revision, p.Base.Last), base
+		}
 		report.Chains = append(report.Chains, c)
 		report.OK = report.OK && c.OK
 		if q.Verified != nil {
@@ -109,24 +124,30 @@ func Verify(ctx context.Context, q Request) (*Report, error) {
 	return report, nil
 }
 
-// plans returns what gives the next plan to prove, newest first, and is told whether the one
-// before it was good. There are as many as fulls, and never more than one at a time.
-func (q Request) plans() (next func(good bool) (restoreplan.Plan, bool), err error) {
+// plans returns a function that returns the next plan to prove, newest first. Its argument is the
+// last revision of the full of the plan before, 0 if that was broken. There are as many plans as
+// fulls, and never more than one at a time.
+func (q Request) plans() (next func(reached snapshot.Revision) (restoreplan.Plan, bool), err error) {
 	if !q.All {
 		p, err := replay.Plan(q.From)
-		more := true
-		return func(bool) (restoreplan.Plan, bool) {
-			defer func() { more = false }()
-			return p, more
+		asked := 0
+		return func(reached snapshot.Revision) (restoreplan.Plan, bool) {
+			if asked++; asked == 1 {
+				return p, true
+			}
+			if asked > 2 || !q.Preceding || reached == 0 {
+				return restoreplan.Plan{}, false
+			}
+			return q.preceding(p, reached)
 		}, err
 	}
 	lineages := slices.DeleteFunc(slices.Clone(q.From.Timeline.Lineages), func(l timeline.Lineage) bool {
 		return q.From.Lineage != nil && *q.From.Lineage != l.ID
 	})
 	var w walk
-	return func(good bool) (restoreplan.Plan, bool) {
+	return func(reached snapshot.Revision) (restoreplan.Plan, bool) {
 		for {
-			if p, more := w.next(good); more {
+			if p, more := w.next(reached); more {
 				return p, true
 			}
 			if len(lineages) == 0 {
@@ -135,6 +156,19 @@ func (q Request) plans() (next func(good bool) (restoreplan.Plan, bool), err err
 			w, lineages = newWalk(lineages[0]), lineages[1:]
 		}
 	}, nil
+}
+
+// preceding is the chain that leads to the base of p, whose last revision is reached, if there is one without a gap.
+func (q Request) preceding(p restoreplan.Plan, reached snapshot.Revision) (restoreplan.Plan, bool) {
+	l, _ := q.From.Timeline.Lineage(p.Lineage.ID)
+	w := newWalk(l)
+	at := slices.IndexFunc(w.bases, func(s timeline.Snapshot) bool { return s.Ref == p.Base.Ref })
+	if at < 0 {
+		return restoreplan.Plan{}, false
+	}
+	w.last, w.bases = p.Base, w.bases[at+1:]
+	before, more := w.next(reached)
+	return before, more && before.End >= reached
 }
 
 // walk goes through the fulls of one lineage, newest first.
@@ -150,9 +184,9 @@ func newWalk(l timeline.Lineage) walk {
 	return walk{lineage: l, links: l.Links(), bases: l.Bases(), until: math.MaxInt64}
 }
 
-func (w *walk) next(good bool) (restoreplan.Plan, bool) {
-	if good && w.last.Last > 0 {
-		w.until = min(w.until, w.last.Last)
+func (w *walk) next(reached snapshot.Revision) (restoreplan.Plan, bool) {
+	if reached > 0 && w.last.Last > 0 {
+		w.until = min(w.until, reached)
 	}
 	if len(w.bases) == 0 {
 		return restoreplan.Plan{}, false
@@ -166,39 +200,51 @@ func (w *walk) next(good bool) (restoreplan.Plan, bool) {
 	return p, true
 }
 
-func (q Request) verify(ctx context.Context, p restoreplan.Plan, out string) (Chain, error) {
+func (q Request) verify(ctx context.Context, p restoreplan.Plan, next *content, out string) (Chain, *content, error) {
 	began := time.Now()
 	c := Chain{Lineage: p.Lineage.ID, Base: p.Base.Name().String(), Deltas: len(p.Deltas), End: p.End, Bytes: replay.Bytes(p)}
+	base := &content{lineage: p.Lineage.ID, name: c.Base, suspect: p.Base.Manifest != nil && p.Base.Manifest.Suspect != ""}
+	if next != nil && !next.comparable(p) {
+		next = nil
+	}
 	err := replay.Once(ctx, q.From, p, func(p restoreplan.Plan, src datadir.Source) error {
-		r, err := q.rebuild(ctx, p, src, out)
+		r, err := q.rebuild(ctx, p, src, next, out)
 		if err != nil {
 			return err
 		}
 		c.OK, c.End, c.Events, c.Keys, c.HashKV = true, r.Revision, r.Events, r.Keys, r.HashKV
 		c.BaseHashKV, c.DatabaseBytes = r.BaseHashKVChecked, r.DatabaseBytes
-		c.Proof = proofOf(p, r.Revision)
-		return nil
+		base.hash, base.keys = r.BaseHashKV, r.BaseKeys
+		if next != nil {
+			if err := q.compare(ctx, &c, p, *next, out); err != nil {
+				return err
+			}
+		}
+		if c.OK {
+			c.Proof = proofOf(p, r.Revision)
+		}
+		return os.Remove(out)
 	})
 	c.Seconds = time.Since(began).Seconds()
 	if err != nil && !contradiction(err) {
-		return c, err
+		return c, base, err
 	}
 	if err != nil {
-		c.Reason = err.Error()
+		c.OK, c.Reason = false, err.Error()
 	}
-	return c, nil
+	return c, base, nil
 }
 
-// rebuild replays the plan into a database and removes it.
-func (q Request) rebuild(ctx context.Context, p restoreplan.Plan, src datadir.Source, out string) (*datadir.Report, error) {
-	r, err := datadir.Rebuild(ctx, src, datadir.Options{
-		TargetRevision: p.StopRevision, TargetTime: p.StopTime,
+// rebuild replays the plan into a database at out, with the history that a comparison with next needs.
+func (q Request) rebuild(ctx context.Context, p restoreplan.Plan, src datadir.Source, next *content, out string) (*datadir.Report, error) {
+	o := datadir.Options{
+		TargetRevision: p.StopRevision, TargetTime: p.StopTime, HashBase: q.All || q.Preceding,
 		MemoryLimit: q.MemoryLimit, Parallel: q.Parallel, ScratchDir: filepath.Dir(out), KeepFree: q.KeepFree,
-	}, out)
-	if err != nil {
-		return nil, err
 	}
-	return r, os.Remove(out)
+	if next != nil {
+		o.CompactAt, o.KeepHistory = max(next.hash.CompactRevision, 0), next.hash.CompactRevision < 0
+	}
+	return datadir.Rebuild(ctx, src, o, out)
 }
 
 // contradiction reports whether err is about the backup, as opposed to the store, the disk or an

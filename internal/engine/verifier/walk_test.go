@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/backup/timeline/timelinetest"
 	"druid.internal/druid/internal/engine/catalog"
@@ -39,13 +40,15 @@ delta 311-320 at 1007`))
 				t.Fatal(err)
 			}
 			var got []string
-			for good := true; ; {
-				p, more := next(good)
+			for reached := snapshot.Revision(0); ; {
+				p, more := next(reached)
 				if !more {
 					break
 				}
 				got = append(got, describe(p))
-				good = fmt.Sprint(int64(p.Base.Last)) != c.broken
+				if reached = p.Base.Last; fmt.Sprint(int64(reached)) == c.broken {
+					reached = 0
+				}
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("plans (-want +got):\n%s", diff)
@@ -71,7 +74,7 @@ func TestVerifyingAllOfALongBackupKeepsOnePlanAtATime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for p, more := next(true); more; p, more = next(true) {
+		for p, more := next(0); more; p, more = next(p.Base.Last) {
 			plans, deltas = plans+1, deltas+len(p.Deltas)
 		}
 		return next

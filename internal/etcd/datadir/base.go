@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/datadir/boltfile"
 )
 
@@ -64,6 +65,14 @@ func (r *rebuild) readBase(ctx context.Context) error {
 			return named(fmt.Errorf("%w: %d at revision %d compacted at %d, recorded is %d", ErrHashKV, got, h.Revision, h.CompactRevision, h.Hash))
 		}
 		r.report.BaseHashKVChecked = true
+	}
+	if r.o.HashBase {
+		sum, keys, err := hashKV(ctx, r.baseKeys, r.baseLast, r.floor, r.o.MemoryLimit/3, r.scratch)
+		if err != nil {
+			return named(err)
+		}
+		r.report.BaseHashKV = snapshot.HashKV{Revision: r.baseLast, CompactRevision: r.floor, Hash: sum}
+		r.report.BaseKeys = keys
 	}
 	return nil
 }

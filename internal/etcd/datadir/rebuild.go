@@ -37,6 +37,8 @@ type Options struct {
 	// QuotaBytes is the etcd's backend quota; a NOSPACE alarm is dropped when the result is
 	// smaller. 0 means DefaultQuotaBytes.
 	QuotaBytes int64
+	// HashBase computes the HashKV of the base, see Report.BaseHashKV.
+	HashBase bool
 
 	// MemoryLimit bounds, in bytes, what the rebuild itself keeps in memory: tables, records
 	// waiting to be written, decoded batches. What exceeds it is spilled to ScratchDir. Decoders
@@ -97,6 +99,10 @@ type Report struct {
 	BaseRevision        snapshot.Revision // last revision found in the base; 1 for the empty store
 	BaseCompactRevision snapshot.Revision // -1: never compacted
 	BaseHashKVChecked   bool
+	// BaseHashKV is the hash of the base at its last revision, and BaseKeys the number of keys alive
+	// there; only with Options.HashBase.
+	BaseHashKV snapshot.HashKV
+	BaseKeys   int64
 
 	Reached         snapshot.Revision // last revision replayed
 	Revision        snapshot.Revision // last revision of the result: Reached and the bump
