@@ -1,6 +1,9 @@
 package codec
 
-import "sync"
+import (
+	"sync"
+	"unsafe"
+)
 
 // Batch is a run of consecutive records of a delta. It belongs to the caller until Release;
 // the keys and values of its records lie in its memory and are invalid afterwards.
@@ -8,6 +11,14 @@ type Batch struct {
 	Records []Record
 
 	mem *memory
+}
+
+// Bytes is about how much memory the batch takes.
+func (b *Batch) Bytes() int64 {
+	if b.mem == nil {
+		return 0
+	}
+	return int64(cap(b.mem.arena)) + int64(len(b.Records))*int64(unsafe.Sizeof(Record{}))
 }
 
 // Release gives the batch's memory back for reuse. It may be called from any goroutine, but not
@@ -27,8 +38,19 @@ const (
 	maxBatchRecords   = 8192      // about as much memory in records as in their bytes
 	maxPooledBytes    = 4 << 20   // what one huge event needed is not kept
 	defaultEventBytes = 128 << 20 // etcd takes requests of 1.5 MB unless told otherwise
+	usualEventBytes   = 2 << 20   // what any delta may take for one
 	scanBytes         = 256 << 10 // of JSON text in memory
+	// eventShare is the part of a memory limit that one event may need: its text, its record, the
+	// one that waits and the one that is being replayed.
+	eventShare    = 8
+	minEventBytes = 16 << 20
 )
+
+// MaxEventBytes is the largest event that is read within a memory limit, which 1/8 of it may hold,
+// and 16 MiB at least: etcd warns of requests above 10 MiB.
+func MaxEventBytes(memoryLimit int64) int {
+	return int(min(max(memoryLimit/eventShare, minEventBytes), defaultEventBytes))
+}
 
 // memory is what a batch is made of: its records, and the bytes they point into.
 type memory struct {

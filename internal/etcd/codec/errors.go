@@ -22,6 +22,8 @@ var (
 	// ErrEncoding: after unpacking, the content is neither a JSON delta nor a native one of a
 	// known version.
 	ErrEncoding = errors.New("unknown encoding")
+	// ErrTooLarge: an event needs more memory than the reader may take. The content may be whole.
+	ErrTooLarge = errors.New("event too large for the memory limit")
 	// ErrEmptyDelta is returned by Delta.Seal when nothing was appended: there is nothing to write.
 	ErrEmptyDelta = errors.New("empty delta")
 )

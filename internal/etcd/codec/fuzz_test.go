@@ -53,7 +53,7 @@ func FuzzNative(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, entries []byte, batch int) {
 		content := append(append([]byte(nativeMagic), entries...), 0, markEnd)
-		got, _, err := readAll(bytes.NewReader(content), snapshot.None, ReaderOptions{BatchBytes: batch, headless: true})
+		got, _, err := readAll(bytes.NewReader(content), snapshot.None, ReaderOptions{BatchBytes: batch, MaxEventBytes: 4 << 20, Grow: bounded(t, 4<<20+keyValueOverhead+16), headless: true})
 		if err != nil {
 			return
 		}
@@ -74,6 +74,16 @@ func FuzzNative(f *testing.F) {
 }
 
 // FuzzObject: nothing makes a reader panic or hang, whatever suffix the object claims.
+// bounded fails the test when a reader wants more memory for one event than so many bytes.
+func bounded(t *testing.T, most int) func(int) error {
+	return func(n int) error {
+		if n > most {
+			t.Errorf("%d bytes are taken for one event, want at most %d", n, most)
+		}
+		return nil
+	}
+}
+
 func FuzzObject(f *testing.F) {
 	all := exampleDelta()
 	_, native := seal(f, all, DeltaOptions{})
@@ -84,7 +94,7 @@ func FuzzObject(f *testing.F) {
 	}
 	want := wantRecords(f, all)
 	f.Fuzz(func(t *testing.T, object []byte, suffix string) {
-		_, d, err := readAll(bytes.NewReader(object), snapshot.Compression(suffix), ReaderOptions{MaxEventBytes: 1 << 20})
+		_, d, err := readAll(bytes.NewReader(object), snapshot.Compression(suffix), ReaderOptions{MaxEventBytes: 1 << 20, Grow: bounded(t, max(2<<20, maxDeltaWindow))})
 		if err == nil && d.Header() != nil && d.Header().Events != int64(len(want)) && d.Header().Events != d.Events() {
 			t.Fatal("the header and the content disagree without an error")
 		}

@@ -98,7 +98,7 @@ func (j *jsonReader) element(m *memory) (full bool, err error) {
 		case size < 0:
 			return false, j.w.malformed("the element is not a JSON object")
 		}
-		if err := j.w.more(j.maxEvent); err != nil {
+		if err := j.w.more(0, j.maxEvent); err != nil {
 			return false, err
 		}
 	}
@@ -136,7 +136,7 @@ func (j *jsonReader) token() error {
 			}
 			j.w.pos++
 		}
-		if err := j.w.more(j.maxEvent); err != nil {
+		if err := j.w.more(0, j.maxEvent); err != nil {
 			return err
 		}
 	}
@@ -191,7 +191,8 @@ func (j *jsonReader) parse(element []byte, m *memory) (full bool, err error) {
 		return false, j.w.malformed("a time in the year %d", e.Time.Year())
 	}
 	kv := e.EtcdEvent.Kv
-	if !m.reserve(len(kv.Key) + len(kv.Value) + keyValueOverhead) {
+	need := len(kv.Key) + len(kv.Value) + keyValueOverhead
+	if !m.reserve(need) {
 		return true, nil
 	}
 	start, key := m.store(c, kv.Key, kv.Value)

@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/binary"
 	"io"
+	"math"
 	"slices"
 	"unsafe"
 
@@ -45,12 +46,12 @@ func (n *nativeReader) next() (*Batch, error) {
 	}
 	m := newMemory(n.batch)
 	for !n.ended && len(m.records) < maxBatchRecords {
-		used, full, err := n.entry(n.w.rest(), m)
+		used, want, full, err := n.entry(n.w.rest(), m)
 		if full {
 			break
 		}
 		if n.w.pos += used; err == nil && used == 0 {
-			err = n.w.more(n.maxEvent)
+			err = n.w.more(want, n.maxEvent)
 		}
 		if err != nil {
 			m.release()
@@ -67,24 +68,32 @@ func (n *nativeReader) next() (*Batch, error) {
 	return m.batch(), nil
 }
 
-// entry decodes what is at the beginning of b and returns its size, 0 if its end is not in b. It
-// reports full if the event does not fit into what m has left.
-func (n *nativeReader) entry(b []byte, m *memory) (used int, full bool, err error) {
+// entry decodes what is at the beginning of b and returns its size, 0 if its end is not in b: want
+// is the size then, if it is known. It reports full if the event does not fit into what m has left.
+func (n *nativeReader) entry(b []byte, m *memory) (used, want int, full bool, err error) {
 	c, key, value, used, err := n.parse(b)
+	if used == 0 && err == nil {
+		return 0, eventSize(b), false, nil
+	}
 	if key == nil || err != nil {
-		return used, false, err
+		return used, 0, false, err
 	}
 	superseded := n.superseded != nil && n.superseded[n.seq.events]
 	need := len(key) + len(value) + keyValueOverhead
 	if superseded {
 		need = len(key)
 	}
+	if need > cap(m.arena) && len(m.records) == 0 {
+		if err := n.w.mayGrow(need); err != nil {
+			return 0, 0, false, err
+		}
+	}
 	if !m.reserve(need) {
-		return 0, true, nil
+		return 0, 0, true, nil
 	}
 	r := c.record()
 	if r.Sub, err = n.seq.next(r.Main); err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
 	if r.Sub == 0 {
 		n.at = n.received
@@ -95,11 +104,20 @@ func (n *nativeReader) entry(b []byte, m *memory) (used int, full bool, err erro
 		m.arena = append(m.arena, key...)
 		r.Key = m.arena[start:len(m.arena):len(m.arena)]
 		m.records = append(m.records, r)
-		return used, false, nil
+		return used, 0, false, nil
 	}
 	start, at := m.store(c, key, value)
 	m.add(r, start, at, len(key))
-	return used, false, nil
+	return used, 0, false, nil
+}
+
+// eventSize is the size of the event of which b has the beginning, with its length; 0: not known.
+func eventSize(b []byte) int {
+	length, at := uvarint(b)
+	if at <= 0 {
+		return 0
+	}
+	return at + int(length)
 }
 
 // parse takes apart what is at the beginning of b, an event or a mark, which has no key.
@@ -114,7 +132,7 @@ func (n *nativeReader) parse(b []byte) (c change, key, value []byte, used int, e
 		used, err = n.mark(b)
 		return c, nil, nil, used, err
 	case length > uint64(n.maxEvent):
-		return c, nil, nil, 0, n.w.malformed("an event of %d bytes, at most %d are expected", length, n.maxEvent)
+		return c, nil, nil, 0, n.w.tooLarge(int(min(length, math.MaxInt)), n.maxEvent)
 	case length > uint64(len(b)-at):
 		return c, nil, nil, 0, nil
 	}

@@ -29,6 +29,9 @@ type ReaderOptions struct {
 	MaxEventBytes int
 	// Wait is called before memory is taken to unpack zstd; nil: go on. Its error is the reader's.
 	Wait func() error
+	// Grow is called before more memory is taken than a usual event needs, with its number of bytes,
+	// and before zstd unpacks with a larger window than ours; nil: go on. Its error is the reader's.
+	Grow func(n int) error
 	// Whole lets contents be unpacked at once instead of in a stream; nil: never.
 	Whole *Whole
 
@@ -87,7 +90,7 @@ func (d *DeltaReader) open(c snapshot.Compression, o ReaderOptions) (err error) 
 	if err != nil {
 		return err
 	}
-	d.window = w
+	d.window, w.grow = w, o.Grow
 	switch first := w.rest(); {
 	case len(first) >= len(nativeMagic) && string(first[:len(nativeMagic)]) == nativeMagic:
 		d.format = Native
@@ -130,6 +133,11 @@ func (d *DeltaReader) first(c snapshot.Compression, o ReaderOptions) (_ *window,
 	}
 	if err := o.Wait(); err != nil {
 		return nil, err
+	}
+	if n := d.in.zstdWindow(); c == snapshot.Zstd && n > packWindow && o.Grow != nil {
+		if err := o.Grow(int(min(n, maxDeltaWindow))); err != nil {
+			return nil, err
+		}
 	}
 	d.scan = newMemory(scanBytes)
 	w := newWindow(d.in, d.scan.arena[:0:scanBytes])
@@ -208,7 +216,7 @@ func (d *DeltaReader) blame(cause error) error {
 func suspicious(err error) bool {
 	var gap *GapError
 	var order *OrderError
-	return errors.Is(err, ErrMalformed) && !errors.Is(err, ErrDigest) || errors.As(err, &gap) || errors.As(err, &order)
+	return errors.Is(err, ErrTooLarge) || errors.Is(err, ErrMalformed) && !errors.Is(err, ErrDigest) || errors.As(err, &gap) || errors.As(err, &order)
 }
 
 // verify compares the header with what followed it. It returns io.EOF if all is well.

@@ -224,8 +224,8 @@ func TestAHugeEventAndAHugeRevisionPass(t *testing.T) {
 		if diff := diffRecords(wantRecords(t, all), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%.2000s", format, diff)
 		}
-		if _, _, err := readAll(bytes.NewReader(object), c, ReaderOptions{MaxEventBytes: 1 << 20}); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s over the bound for events: %v, want ErrMalformed", format, err)
+		if _, _, err := readAll(bytes.NewReader(object), c, ReaderOptions{MaxEventBytes: 1 << 20}); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s over the bound for events: %v, want ErrTooLarge", format, err)
 		}
 	}
 }

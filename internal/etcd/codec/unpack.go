@@ -21,6 +21,10 @@ import (
 // 16 MiB; a decoder takes the memory of the window that a frame really asks for.
 const maxUnpackWindow = 128 << 20
 
+// maxDeltaWindow is the same for deltas, of which several are unpacked at a time. The libraries that
+// write them take no larger one of themselves.
+const maxDeltaWindow = 32 << 20
+
 // Decompress returns a reader of what src contains, packed with c. It reports io.EOF only at the
 // proper end of the packed stream; a stream that ends early gives ErrTruncated, one that breaks
 // the rules or has anything behind its end ErrMalformed, and an error of src comes out as it is.
@@ -173,7 +177,7 @@ func (u *unpacker) openZstd() error {
 		in = io.TeeReader(u.in, u.sum)
 	}
 	if u.cores > 1 {
-		z, err := newZstdDecoder(in, u.cores)
+		z, err := newZstdDecoder(in, u.cores, maxUnpackWindow)
 		if err != nil {
 			return err
 		}
@@ -185,7 +189,7 @@ func (u *unpacker) openZstd() error {
 	if pooled {
 		err = z.Reset(in)
 	} else {
-		z, err = newZstdDecoder(in, 1)
+		z, err = newZstdDecoder(in, 1, maxDeltaWindow)
 	}
 	if err != nil {
 		return err
@@ -198,13 +202,23 @@ func (u *unpacker) openZstd() error {
 	return nil
 }
 
+// zstdWindow is the size of the window of the first frame that follows; 0: not known.
+func (u *unpacker) zstdWindow() uint64 {
+	var h zstd.Header
+	first, _ := u.in.Peek(zstd.HeaderMaxSize)
+	if err := h.Decode(first); err != nil || h.Skippable {
+		return 0
+	}
+	return h.WindowSize
+}
+
 // zstdDecoders keeps decoders of one core, which own no goroutine, for the next delta. It is a
 // cache without meaning: the collector may empty it at any time.
 var zstdDecoders sync.Pool
 
-func newZstdDecoder(in io.Reader, cores int) (*zstd.Decoder, error) {
+func newZstdDecoder(in io.Reader, cores int, window uint64) (*zstd.Decoder, error) {
 	return zstd.NewReader(in, zstd.WithDecoderConcurrency(cores), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true),
-		zstd.WithDecoderMaxWindow(maxUnpackWindow), zstd.WithDecoderMaxMemory(1<<62))
+		zstd.WithDecoderMaxWindow(window), zstd.WithDecoderMaxMemory(1<<62))
 }
 
 // Close gives memory back and stops what works ahead.

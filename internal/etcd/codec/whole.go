@@ -88,7 +88,7 @@ func (u *unpacker) whole(m *snapshot.Manifest, o ReaderOptions) ([]byte, error) 
 	z, pooled := zstdDecoders.Get().(*zstd.Decoder)
 	if !pooled {
 		var err error
-		if z, err = newZstdDecoder(nil, 1); err != nil {
+		if z, err = newZstdDecoder(nil, 1, maxDeltaWindow); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"hash"
@@ -23,6 +24,7 @@ type window struct {
 	sum    hash.Hash // nil: the content does not end with its digest
 	summed int       // buf[:summed] are in sum
 	err    error     // of src; io.EOF at its end
+	grow   func(n int) error
 }
 
 func newWindow(src io.Reader, buf []byte) *window {
@@ -58,17 +60,22 @@ func (w *window) move(to []byte) {
 	w.buf, w.pos, w.summed = to[:n], 0, 0
 }
 
-// more brings more bytes behind the unread ones, in a larger buffer if they fill half of it.
-func (w *window) more(maxEvent int) error {
+// more brings more bytes behind the unread ones, in a larger buffer if they fill half of it. event
+// is the size of the event that the unread bytes begin; 0: not known.
+func (w *window) more(event, maxEvent int) error {
 	unread := len(w.rest())
 	switch {
 	case w.err != nil:
 		return w.ended()
 	case unread > maxEvent:
-		return w.malformed("an event of more than %d bytes", maxEvent)
-	case 2*unread >= cap(w.buf):
-		w.move(make([]byte, 0, 2*cap(w.buf)))
-	case cap(w.buf) > scanBytes && unread < scanBytes/2:
+		return w.tooLarge(unread, maxEvent)
+	case event > cap(w.buf), event == 0 && 2*unread >= cap(w.buf):
+		size := cmp.Or(event, 2*cap(w.buf))
+		if err := w.mayGrow(size); err != nil {
+			return err
+		}
+		w.move(make([]byte, 0, size))
+	case cap(w.buf) > scanBytes && max(2*unread, event) < scanBytes:
 		w.move(make([]byte, 0, scanBytes))
 	default:
 		w.move(w.buf)
@@ -78,6 +85,22 @@ func (w *window) more(maxEvent int) error {
 		return w.ended()
 	}
 	return nil
+}
+
+// mayGrow is called before n bytes of memory are taken for one event. Usual events need no leave.
+func (w *window) mayGrow(n int) error {
+	if w.grow == nil || n <= usualEventBytes {
+		return nil
+	}
+	return w.grow(n)
+}
+
+// tooLarge is the error for an event of at least n bytes, where no more than most are read.
+func (w *window) tooLarge(n, most int) error {
+	if n > defaultEventBytes {
+		return w.malformed("an event of %d bytes, no event has more than %d", n, defaultEventBytes)
+	}
+	return fmt.Errorf("%w: an event of %d bytes or more at byte %d, at most %d are read; raise the memory limit to %d MiB, or exclude the delta if it is forged", ErrTooLarge, n, w.offset(), most, (int64(n)*eventShare)>>20+1)
 }
 
 // hash takes the consumed bytes into the sum.

@@ -163,7 +163,7 @@ func BenchmarkDecode(b *testing.B) {
 			for b.Loop() {
 				n++
 				s := newSeeds()
-				f := newFeed(context.Background(), deltas, &s, 2, 64<<20, 0)
+				f := newFeed(context.Background(), deltas, &s, 2, 64<<20, 0, 0)
 				for i := range deltas {
 					for {
 						p, err := f.next(context.Background(), i)

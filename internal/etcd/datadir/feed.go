@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"sync"
+	"unsafe"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/codec"
@@ -35,19 +36,21 @@ type feed struct {
 	overlap bool // the deltas may repeat each other's revisions
 	// newest is the revision above which only the newest record of a key in a delta needs its
 	// value; 0: all need theirs
-	newest  snapshot.Revision
-	cores   int
-	whole   int64 // content up to this size is unpacked at once
-	mu      sync.Mutex
-	change  sync.Cond
-	queues  []queue
-	current int   // delta in use
-	held    int64 // bytes in queues
-	active  int   // deltas that are being unpacked
-	stopped bool
-	wait    sync.WaitGroup
-	cancel  context.CancelFunc
-	spare   sync.Pool // of *parcel
+	newest snapshot.Revision
+	cores  int
+	whole  int64 // content up to this size is unpacked at once
+	// maxEvent bounds one event, in bytes; 0: as the codec does.
+	maxEvent int
+	mu       sync.Mutex
+	change   sync.Cond
+	queues   []queue
+	current  int   // delta in use
+	held     int64 // bytes in queues
+	active   int   // deltas that are being unpacked
+	stopped  bool
+	wait     sync.WaitGroup
+	cancel   context.CancelFunc
+	spare    sync.Pool // of *parcel
 
 	contents codec.Contents
 }
@@ -58,14 +61,18 @@ type queue struct {
 	err     error // io.EOF: complete
 }
 
-// currentAhead is how many parcels of the delta in use may wait regardless of the budget.
+// currentAhead is how many parcels of the delta in use may wait for twice the budget. One may wait
+// whatever its size.
 const currentAhead = 4
+
+// leaseBytes is the memory of one known lease.
+const leaseBytes = int64(unsafe.Sizeof(codec.Lease{}))
 
 // newFeed begins to decode. What waits as parcels takes at most the budget, what is unpacked at
 // once half as much again.
-func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget int64, newest snapshot.Revision) *feed {
+func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget int64, maxEvent int, newest snapshot.Revision) *feed {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &feed{deltas: deltas, seeds: s, budget: budget, overlap: overlap(deltas), newest: newest, cores: runtime.GOMAXPROCS(0), queues: make([]queue, len(deltas)), cancel: cancel}
+	f := &feed{deltas: deltas, seeds: s, budget: budget, overlap: overlap(deltas), newest: newest, maxEvent: maxEvent, cores: runtime.GOMAXPROCS(0), queues: make([]queue, len(deltas)), cancel: cancel}
 	f.whole = budget * 3 / int64(2*f.cores+1) // so many are unpacked at the most
 	f.change.L = &f.mu
 	f.spare.New = func() any { return new(parcel) }
@@ -90,6 +97,7 @@ func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget
 				leases, err := f.pump(i)
 				f.mu.Lock()
 				f.queues[i].leases, f.queues[i].err = leases, err
+				f.held += leaseBytes * int64(len(leases))
 				f.change.Broadcast()
 				f.mu.Unlock()
 			}
@@ -111,6 +119,19 @@ func (f *feed) turn(i int) error {
 		return context.Canceled
 	}
 	f.active++
+	return nil
+}
+
+// alone waits until the delta i is in use: only that one may take more memory than usual.
+func (f *feed) alone(i int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for !f.stopped && i != f.current {
+		f.change.Wait()
+	}
+	if f.stopped {
+		return context.Canceled
+	}
 	return nil
 }
 
@@ -139,7 +160,9 @@ func (f *feed) pump(i int) (_ []codec.Lease, err error) {
 			}
 			return err
 		},
-		Whole: &codec.Whole{MaxBytes: f.whole, Memory: &f.contents, Newest: f.newest > 0 && f.deltas[i].First > f.newest},
+		Grow:          func(int) error { return f.alone(i) },
+		MaxEventBytes: f.maxEvent,
+		Whole:         &codec.Whole{MaxBytes: f.whole, Memory: &f.contents, Newest: f.newest > 0 && f.deltas[i].First > f.newest},
 	})
 	if err != nil {
 		return nil, named(err)
@@ -165,8 +188,9 @@ func (f *feed) pump(i int) (_ []codec.Lease, err error) {
 			if f.overlap {
 				p.contents = append(p.contents, f.seeds.content(rec.Value, rec.Tombstone))
 			}
-			p.size += int64(len(rec.Value)) + 128
+			p.size += int64(len(rec.Value)) + 64 // and what is computed of it
 		}
+		p.size = max(p.size, b.Bytes())
 		if !f.put(i, p) {
 			return nil, context.Canceled
 		}
@@ -179,7 +203,10 @@ func (f *feed) put(i int, p *parcel) bool {
 	defer f.mu.Unlock()
 	for !f.stopped {
 		q := &f.queues[i]
-		if i == f.current && len(q.parcels) < currentAhead || f.held+p.size <= f.budget {
+		switch {
+		case f.held+p.size <= f.budget,
+			i == f.current && len(q.parcels) == 0,
+			i == f.current && len(q.parcels) < currentAhead && f.held+p.size <= 2*f.budget:
 			q.parcels = append(q.parcels, p)
 			f.held += p.size
 			f.change.Broadcast()
@@ -217,11 +244,15 @@ func (f *feed) next(ctx context.Context, i int) (*parcel, error) {
 	return p, nil
 }
 
-// leases are those known to the delta i, after its io.EOF.
+// leases returns those known to the delta i, once, after its io.EOF.
 func (f *feed) leases(i int) []codec.Lease {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.queues[i].leases
+	q := &f.queues[i]
+	f.held -= leaseBytes * int64(len(q.leases))
+	f.change.Broadcast()
+	defer func() { q.leases = nil }()
+	return q.leases
 }
 
 func (f *feed) release(p *parcel) {

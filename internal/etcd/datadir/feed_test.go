@@ -41,7 +41,7 @@ func TestDeltasAreUnpackedOnlySoFarAhead(t *testing.T) {
 			return &oneRecord{size}, err
 		}}}, count)
 		seeds := newSeeds()
-		f := newFeed(t.Context(), deltas, &seeds, parallel, budget, 0)
+		f := newFeed(t.Context(), deltas, &seeds, parallel, budget, 0, 0)
 		defer f.close()
 		for i := range count {
 			synctest.Wait()
@@ -78,7 +78,7 @@ func TestAFeedThatIsClosedWaitsForNoTurn(t *testing.T) {
 			return &oneRecord{1 << 20}, err
 		}}}, 20)
 		seeds := newSeeds()
-		f := newFeed(t.Context(), deltas, &seeds, 2*runtime.GOMAXPROCS(0), 1<<20, 0)
+		f := newFeed(t.Context(), deltas, &seeds, 2*runtime.GOMAXPROCS(0), 1<<20, 0, 0)
 		synctest.Wait()
 		f.close()
 		if !slices.Contains(got, context.Canceled) {

@@ -91,7 +91,7 @@ func (r *rebuild) run(ctx context.Context) error {
 		r.out.begin(keyBucket)
 	}
 	// Deltas are decoded while the base is still being read.
-	r.feed = newFeed(ctx, r.src.Deltas, &r.seeds, r.o.Parallel, r.o.MemoryLimit/12, r.newestOnly())
+	r.feed = newFeed(ctx, r.src.Deltas, &r.seeds, r.o.Parallel, r.o.MemoryLimit/12, codec.MaxEventBytes(r.o.MemoryLimit), r.newestOnly())
 	for _, step := range []func(context.Context) error{r.readBase, r.scanBase, r.readDeltas, r.settle, r.write, r.verify} {
 		if err := step(ctx); err != nil {
 			return err
