@@ -24,6 +24,8 @@ type program struct {
 	// until is a text on standard error that says that the work is done, of a program that
 	// would run for ever. It is asked to end then.
 	until string
+	// fails is a text on standard error of a program that must fail with it.
+	fails string
 }
 
 // run is what one execution took.
@@ -103,7 +105,9 @@ func (p program) measure(ctx context.Context) (r run, err error) {
 		return run{}, fmt.Errorf("%w after %s", ctx.Err(), time.Since(began).Round(time.Second))
 	case p.until != "" && seen != nil:
 		return run{}, fmt.Errorf("ended (%v) without saying %q:\n%s", err, p.until, stderr)
-	case p.until == "" && err != nil:
+	case p.fails != "" && (err == nil || !strings.Contains(stderr.String(), p.fails)):
+		return run{}, fmt.Errorf("ended (%v) and did not fail with %q:\n%s", err, p.fails, stderr)
+	case p.until == "" && p.fails == "" && err != nil:
 		return run{}, fmt.Errorf("%w:\n%s", err, stderr)
 	}
 	r.reported = stderr.line

@@ -129,6 +129,7 @@ var groups = []group{
 	{"latency", "Requests to one member and to three", measureLatency},
 	{"operator", "The operator, with many Etcds", measureOperators},
 	{"nodes", "The operator, on three nodes", measureNodes},
+	{"bounds", "Hostile input, and the limits that are kept", measureBounds},
 	{"size", "The size of the program", measureSizes},
 }
 
