@@ -154,10 +154,10 @@ func TestTheHistoryOfBucketsOfTheOriginalHasTheHashThatEtcdTold(t *testing.T) {
 func TestAnExistingDataDirectoryIsNotTouched(t *testing.T) {
 	container, _ := filepath.Abs("../../testdata/upstream-bucket-none")
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	precious := filepath.Join(dir, "member", "precious")
+	precious := filepath.Join(dir, "member", "snap", "0000000000000001-0000000000000007.snap")
 	if err := os.WriteFile(precious, []byte("data"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,8 @@ func withRemedy(err error) error {
 		return fmt.Errorf("%w: --retention-period tells one, and --default-retention-period where buckets may", err)
 	case errors.Is(err, datadir.ErrExists):
 		return fmt.Errorf("%w: --data-dir names another one, --overwrite replaces it", err)
+	case errors.Is(err, datadir.ErrForeign):
+		return fmt.Errorf("%w, or name another directory with --data-dir", err)
 	case errors.Is(err, datadir.ErrNoRoom):
 		return fmt.Errorf("%w: make room for the database twice, or name a directory on a larger disk with --restoration-temp-snapshots-dir", err)
 	}

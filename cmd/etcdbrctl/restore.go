@@ -39,7 +39,8 @@ func (a *app) restoreCommand() *cobra.Command {
 The plan is printed first. No etcd runs: full and deltas are replayed straight into a new
 database with every key's revisions, version and lease. The directory appears under its name
 only when it is complete, verified and on the disk; what was there before is touched only
-with --overwrite, and kept aside until then.`,
+with --overwrite, and kept aside until then. Only a directory that holds nothing but the data of an
+etcd is replaced.`,
 		Example: `  etcdbrctl restore --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main \
       --data-dir=/var/etcd/new --to-time=2026-11-20T10:00:00Z`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,7 +66,8 @@ with --overwrite, and kept aside until then.`,
 			if err := membership.Check(); err != nil {
 				return &usageError{err}
 			}
-			refusal := withRemedy(datadir.Check(cluster.dataDir, overwrite))
+			old, refusal := datadir.Check(cluster.dataDir, overwrite)
+			refusal = withRemedy(refusal)
 			if refusal != nil && !dryRun {
 				return refusal
 			}
@@ -89,6 +91,9 @@ with --overwrite, and kept aside until then.`,
 			if refusal != nil {
 				plan.Warnings = append(plan.Warnings, fmt.Sprintf("the restore itself will be refused: %v", refusal))
 			}
+			if old != nil {
+				plan.Warnings = append(plan.Warnings, fmt.Sprintf("--overwrite replaces and removes %s", old))
+			}
 			if dryRun {
 				return out.print(a.sys.out, newPlanView(plan), func(w io.Writer) error { _, err := io.WriteString(w, plan.String()); return err })
 			}
@@ -110,7 +115,7 @@ with --overwrite, and kept aside until then.`,
 	target.add(cmd)
 	cluster.add(flags)
 	out.add(flags)
-	flags.BoolVar(&overwrite, "overwrite", false, "replace an existing data directory; it is kept aside until the new one is complete")
+	flags.BoolVar(&overwrite, "overwrite", false, "replace an existing data directory of an etcd; it is kept aside until the new one is complete, and removed then. A directory with other files is refused")
 	flags.BoolVar(&history, "keep-history", false, "keep every revision the snapshots hold instead of compacting at the restored one")
 	flags.Var(&bump, "bump-revision", "raise the revision afterwards, so that watchers list again instead of going back in time: 0, a number, or auto")
 	flags.BoolVar(&compacted, "mark-compacted", true, "with --bump-revision: mark everything before the bump as compacted")
@@ -195,6 +200,7 @@ type restoreView struct {
 	AuthEnabled     bool              `json:"authEnabled"`
 	Lineage         snapshot.Lineage  `json:"lineage"`
 	Damaged         []replay.Damage   `json:"damaged,omitempty"`
+	Replaced        *datadir.Contents `json:"replaced,omitempty"` // what was there before, and is removed; absent: nothing
 	Seconds         float64           `json:"seconds"`
 }
 
@@ -240,7 +246,7 @@ func newRestoreView(dir string, r *restorer.Result) restoreView {
 	return restoreView{DataDir: dir, Plan: newPlanView(r.Plan), Revision: d.Revision, CompactRevision: d.CompactRevision, Reached: reached(r), Keys: d.Keys, Events: d.Events,
 		HashKV: d.HashKV, BaseHashChecked: d.BaseHashKVChecked, DatabaseBytes: d.DatabaseBytes, SpilledBytes: d.SpilledBytes,
 		LeasesRestored: leaseNames(d.LeasesFound), LeasesMade: leaseNames(d.LeasesMade), AlarmsCleared: d.AlarmsCleared, AlarmsKept: d.AlarmsKept,
-		AuthEnabled: d.AuthEnabled, Lineage: r.Lineage, Damaged: r.Damaged, Seconds: r.Took.Seconds()}
+		AuthEnabled: d.AuthEnabled, Lineage: r.Lineage, Damaged: r.Damaged, Replaced: d.Replaced, Seconds: r.Took.Seconds()}
 }
 
 func restoreTable(w io.Writer, dir string, r *restorer.Result) error {
@@ -270,6 +276,9 @@ func restoreTable(w io.Writer, dir string, r *restorer.Result) error {
 	}
 	if d.AuthEnabled {
 		rows = append(rows, []string{"auth", "enabled; changes of users and roles after " + r.Plan.Base.Name().String() + " are not in deltas and are lost"})
+	}
+	if d.Replaced != nil {
+		rows = append(rows, []string{"replaced", d.Replaced.String()})
 	}
 	for _, x := range r.Damaged {
 		rows = append(rows, []string{"damaged", x.Object + ": " + x.Reason})

@@ -164,7 +164,8 @@ func TestAPlaceThatCannotBeRestoredIntoIsRefusedFirst(t *testing.T) {
 		want []string
 	}{
 		"below a missing directory": {filepath.Join(t.TempDir(), "a", "b"), exitUsage, []string{"parent must exist"}},
-		"a directory that is there": {dirWith(t, "precious"), exitRefused, []string{"--overwrite", "--data-dir"}},
+		"a directory of an etcd":    {dirWith(t, "member/snap/db"), exitRefused, []string{"--overwrite", "--data-dir"}},
+		"a directory of a person":   {dirWith(t, "docs/thesis.txt"), exitRefused, []string{"docs is in the way", "--data-dir"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := etcdbrctl(t, "restore", "--storage-provider=Local", "--store-container=/nowhere", "--data-dir="+c.dir)
@@ -183,6 +184,9 @@ func TestAPlaceThatCannotBeRestoredIntoIsRefusedFirst(t *testing.T) {
 func dirWith(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +222,7 @@ func TestARefusalNamesTheFlagThatAllowsIt(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ container, dir, want string }{
 		"a loss":                    {gap, filepath.Join(t.TempDir(), "d"), "--accept-loss-to=204"},
-		"a directory that is there": {whole, dirWith(t, "precious"), "--overwrite"},
+		"a directory that is there": {whole, dirWith(t, "member/snap/db"), "--overwrite"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := etcdbrctl(t, "restore", "--storage-provider=Local", "--store-container="+c.container, "--store-prefix=ns--uid/etcd-main", "--data-dir="+c.dir)
@@ -254,17 +258,20 @@ func TestADryRunSaysThatTheDirectoryIsInTheWayAndTouchesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "member", "snap", "db"), []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"restore", "--dry-run", "--storage-provider=Local", "--store-container=" + container, "--store-prefix=ns--uid/etcd-main", "--data-dir=" + dir,
 		"--restoration-temp-snapshots-dir=" + filepath.Join(filepath.Dir(dir), "scratch")}
 	for _, c := range []struct {
 		more []string
-		want bool
-	}{{nil, true}, {[]string{"--overwrite"}, false}, {[]string{"--data-dir=" + dir + "2"}, false}} {
+		want string
+	}{{nil, "will be refused"}, {[]string{"--overwrite"}, "replaces and removes " + dir + ": 1 files, 3 bytes"}, {[]string{"--data-dir=" + dir + "2"}, ""}} {
 		code, stdout, stderr := etcdbrctl(t, append(args, c.more...)...)
-		if code != exitOK || strings.Contains(stdout, "--overwrite") != c.want {
+		if code != exitOK || strings.Contains(stdout, "--overwrite") != (c.want != "") || !strings.Contains(stdout, c.want) {
 			t.Errorf("%q: exit code %d: %s%s", c.more, code, stdout, stderr)
 		}
 	}
@@ -316,6 +323,29 @@ func TestRestoreBeyondBackupIsRefusedUntilAccepted(t *testing.T) {
 	code, stdout, stderr = etcdbrctl(t, append(args, "--accept-loss-to=871")...)
 	if code != exitOK || !strings.Contains(stdout, "revision 871, received") || !strings.Contains(stdout, "2026-11-20T09:56:57Z") {
 		t.Errorf("exit code %d, want the moment that was reached and the target: %s%s", code, stdout, stderr)
+	}
+}
+
+func TestRestoreOverwritesOnlyDataOfEtcd(t *testing.T) {
+	home := dirWith(t, "docs/thesis.txt")
+	container, err := filepath.Abs(filepath.Join("..", "..", "testdata", "upstream-bucket-none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"restore", "--overwrite", "--storage-provider=Local", "--store-container=" + container, "--store-prefix=ns--uid/etcd-main"}
+	code, stdout, stderr := etcdbrctl(t, append(args, "--data-dir="+home)...)
+	if code != exitRefused || stdout != "" || !strings.Contains(stderr, filepath.Join(home, "docs")) {
+		t.Errorf("exit code %d, want %d and what is in the way: %s%s", code, exitRefused, stdout, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(home, "docs", "thesis.txt")); err != nil {
+		t.Error(err)
+	}
+	for form, want := range map[string]string{"table": "replaced", "json": `"replaced"`} {
+		old := dirWith(t, "member/snap/db")
+		code, stdout, stderr := etcdbrctl(t, append(args, "--data-dir="+old, "-o", form)...)
+		if code != exitOK || !strings.Contains(stdout, want) || !strings.Contains(stdout, old) {
+			t.Errorf("%s: exit code %d, want what was replaced: %s%s", form, code, stdout, stderr)
+		}
 	}
 }
 

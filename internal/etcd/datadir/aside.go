@@ -19,7 +19,7 @@ const asideTime = "20060102T150405.000000000Z"
 // SetAside takes the data away from dir, so that it is [Missing], and returns where they are now:
 // dir.aside-TIME, or dir/member.aside-TIME if dir is a mount point. It is one rename, on the disk
 // when SetAside returns. Nothing there is an error that wraps fs.ErrNotExist. Other errors:
-// [ErrBusy] while an etcd runs on the data or a restore into dir goes on, [ErrPlace].
+// [ErrBusy] while an etcd runs on the data or a restore into dir goes on, [ErrForeign], [ErrPlace].
 func SetAside(dir string, now time.Time) (string, error) {
 	return setAsideAt(dir, asideMark, now, false)
 }
@@ -40,7 +40,7 @@ func setAsideAt(dir, mark string, now time.Time, mounted bool) (string, error) {
 	if _, err := os.Lstat(p.target); err != nil {
 		return "", err
 	}
-	if _, err := p.inspect(); err != nil {
+	if _, err := p.allows(true); err != nil {
 		return "", err
 	}
 	for i := 0; ; i++ {
@@ -100,7 +100,7 @@ func markedAt(dir, mark string, mounted bool) ([]string, error) {
 }
 
 // Forget removes what was set aside from dir and returns what that was. What an interrupted run left
-// half removed, the next one removes.
+// half removed, the next one removes. A directory with other files stays: [ErrForeign].
 func Forget(dir string) ([]string, error) { return forgetAt(dir, false) }
 
 func forgetAt(dir string, mounted bool) ([]string, error) {
@@ -108,8 +108,12 @@ func forgetAt(dir string, mounted bool) ([]string, error) {
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
+	p, err := locate(dir, mounted)
+	if err != nil {
+		return nil, err
+	}
 	for i, path := range all {
-		if err := os.RemoveAll(path); err != nil {
+		if err := remove(path, p.within); err != nil {
 			return all[:i], fmt.Errorf("remove data that were set aside: %w", err)
 		}
 	}

@@ -25,6 +25,7 @@ import (
 type place struct {
 	dir           string
 	target, fresh string // what is replaced, and by what
+	within        string // the path of target below a data directory
 	part          string
 	lock          *os.File
 	renames       bool // never exchange
@@ -34,8 +35,9 @@ type place struct {
 // at names what is replaced in dir and around it.
 func (p *place) at(dir string, within bool) {
 	p.dir, p.target, p.part = dir, dir, dir+".part"
-	p.fresh = p.part
+	p.fresh, p.within = p.part, "."
 	if within {
+		p.within = memberDir
 		p.target = filepath.Join(dir, memberDir)
 		p.part = p.target + ".part"
 		p.fresh = filepath.Join(p.part, memberDir)
@@ -85,27 +87,33 @@ func locate(dir string, mounted bool) (*place, error) {
 	return p, nil
 }
 
-// Check tells, without changing anything, why [Restore] would refuse dir now: [ErrExists],
-// [ErrBusy] or [ErrPlace].
-func Check(dir string, overwrite bool) error {
+// Check returns, without changing anything, what [Restore] would replace in dir now, or why it would
+// refuse dir: [ErrExists], [ErrForeign], [ErrBusy] or [ErrPlace].
+func Check(dir string, overwrite bool) (*Contents, error) {
 	p, err := locate(dir, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := unix.Access(filepath.Dir(p.target), unix.W_OK|unix.X_OK); err != nil {
-		return p.unwritable(err)
+		return nil, p.unwritable(err)
 	}
-	_, err = p.allows(overwrite)
-	return err
+	return p.allows(overwrite)
 }
 
-// allows tells whether there is data under the final name, and fails if it may not be replaced.
-func (p *place) allows(overwrite bool) (old bool, err error) {
-	old, err = p.inspect()
-	if err == nil && old && !overwrite {
-		return old, fmt.Errorf("%w: %s is not empty", ErrExists, p.target)
+// allows returns the data under the final name, nil if there is none. It fails if they may not be replaced.
+func (p *place) allows(overwrite bool) (*Contents, error) {
+	old, err := p.inspect()
+	if err != nil || !old {
+		return nil, err
 	}
-	return old, err
+	c, err := survey(p.target, p.within)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Files > 0 && !overwrite:
+		return nil, fmt.Errorf("%w: %s is not empty", ErrExists, p.target)
+	}
+	return &c, nil
 }
 
 // unwritable is the error of a place in which no file can be made.
@@ -131,6 +139,10 @@ func (p *place) acquire() error {
 				return fmt.Errorf("%w: another restore into %s holds %s", ErrBusy, p.dir, path)
 			}
 			return fmt.Errorf("lock %s: %w", path, err)
+		}
+		if st, err := f.Stat(); err == nil && (st.Size() > 0 || !st.Mode().IsRegular()) { // ours are empty
+			f.Close()
+			return fmt.Errorf("%w: %s is in the way of the lock; move it away", ErrForeign, path)
 		}
 		// The holder before may have removed the file between our two calls.
 		here, err1 := f.Stat()
@@ -187,7 +199,7 @@ func (p *place) inspect() (old bool, err error) {
 // discard removes the unfinished directory, and never the old one.
 func (p *place) discard() {
 	if !p.holdsOld {
-		os.RemoveAll(p.part)
+		_ = remove(p.part, ".") // what is left, the next run removes, or names
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Recover brings dir into a definite state after a [Restore] that was killed: what it was to replace is back under the name, or what it
 // made is there, and nothing else is left of it. Without such a run it does nothing. Errors: [ErrBusy] while a restore into dir goes on,
-// [ErrPlace].
+// [ErrForeign] if the names beside dir hold other files, [ErrPlace].
 func Recover(dir string) error { return recoverAt(dir, false) }
 
 func recoverAt(dir string, mounted bool) error {
@@ -51,10 +51,10 @@ func (p *place) aside() ([]string, error) {
 	}
 	var found []string
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), p.asidePrefix()) {
+		path := filepath.Join(filepath.Dir(p.target), e.Name())
+		if _, is := p.asideFor(path); !is || !e.IsDir() {
 			continue
 		}
-		path := filepath.Join(filepath.Dir(p.target), e.Name())
 		if unix.Rmdir(path) == nil { // fails for all others
 			continue
 		}
@@ -72,14 +72,16 @@ func (p *place) asidePattern(inode uint64) string {
 	return fmt.Sprintf("%s%d-*", p.asidePrefix(), inode)
 }
 
-// asideFor is the inode in the name of a directory that was set aside, 0 if there is none.
-func (p *place) asideFor(path string) uint64 {
-	number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), p.asidePrefix()), "-")
+// asideFor is the inode in the name of a directory that was set aside, which may be 0. It is false for a
+// name of another form.
+func (p *place) asideFor(path string) (inode uint64, is bool) {
+	rest, is := strings.CutPrefix(filepath.Base(path), p.asidePrefix())
+	number, unique, cut := strings.Cut(rest, "-")
 	inode, err := strconv.ParseUint(number, 10, 64)
-	if err != nil {
-		return 0
+	if _, uerr := strconv.ParseUint(unique, 10, 64); !is || !cut || err != nil || uerr != nil {
+		return 0, false
 	}
-	return inode
+	return inode, true
 }
 
 // recover brings the directory into a definite state: it undoes or completes what an interrupted run left.
@@ -110,7 +112,7 @@ func (p *place) recover() error {
 	if err := p.sync(); err != nil {
 		return fmt.Errorf("before removing what an interrupted restore left: %w", err)
 	}
-	if err := os.RemoveAll(p.part); err != nil {
+	if err := remove(p.part, "."); err != nil {
 		return fmt.Errorf("remove what an interrupted restore left: %w", err)
 	}
 	return nil
@@ -131,13 +133,13 @@ func (p *place) settleAside(aside []string) error {
 		return syncDir(filepath.Dir(p.target))
 	}
 	for _, path := range aside {
-		switch p.asideFor(path) {
+		switch made, _ := p.asideFor(path); made {
 		case 0:
 		case inode:
 			if err := p.sync(); err != nil {
 				return fmt.Errorf("before removing the old data directory: %w", err)
 			}
-			if err := os.RemoveAll(path); err != nil {
+			if err := remove(path, p.within); err != nil {
 				return fmt.Errorf("remove the old data directory: %w", err)
 			}
 		default:

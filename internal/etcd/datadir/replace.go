@@ -23,7 +23,7 @@ func (p *place) replace(old bool, at func(step) error) error {
 		p.discard() // at a mount point its shell is left
 		return at(durable)
 	}
-	if _, err := p.inspect(); err != nil { // an etcd may have been started since the first look
+	if _, err := p.allows(true); err != nil { // since the first look an etcd may have been started, or files added
 		return err
 	}
 	undo, err := p.exchange(at)

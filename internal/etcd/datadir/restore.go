@@ -23,7 +23,7 @@ type Restored struct {
 	Report
 	ClusterID uint64
 	MemberID  uint64
-	Replaced  bool // there was data under the name before
+	Replaced  *Contents // what was under the name before, and is removed; nil: nothing
 }
 
 // step is a moment of a restore at which it may be interrupted.
@@ -50,7 +50,9 @@ const (
 // Whatever happens before that moment, Dir stays as it was, or the next run puts it back. If Dir is a mount
 // point, the same is done with the "member" inside it; what else lies there stays untouched.
 //
-// Besides the errors of [Rebuild]: [ErrExists], [ErrBusy], [ErrPlace], [ErrMembership].
+// Only what etcd and this package made is replaced: anything else in the way is an [ErrForeign].
+//
+// Besides the errors of [Rebuild]: [ErrExists], [ErrForeign], [ErrBusy], [ErrPlace], [ErrMembership].
 func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored, err error) {
 	records, err := t.Member.records()
 	if err != nil {
@@ -90,7 +92,7 @@ func Restore(ctx context.Context, src Source, o Options, t Target) (_ *Restored,
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err := p.replace(old, t.at); err != nil {
+	if err := p.replace(old != nil, t.at); err != nil {
 		return nil, err
 	}
 	return done, nil
