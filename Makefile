@@ -111,6 +111,9 @@ check: $(GOLANGCI) ## formatting, lint with go vet's analyses, import directions
 	$(call say,go.mod is tidy)
 	$(GO) mod tidy -diff
 	cd test && $(GO) mod tidy -diff
+	$(call say,other platforms: all programs on linux/arm64 and the command line on darwin/arm64)
+	GOOS=linux GOARCH=arm64 $(GO) vet ./cmd/...
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/etcdbrctl
 	$(call say,tests that the documentation promises)
 	hack/known-failures.sh
 	$(call say,lint and import directions (all is compiled for it, which takes minutes the first time))

@@ -40,7 +40,7 @@ func device(info fs.FileInfo) uint64 {
 	if !ok {
 		return 0
 	}
-	return s.Dev
+	return uint64(s.Dev) // an int32 on macOS
 }
 
 // ofVolume tells whether an error is one that members report of their volumes.

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // asideTime is how the moment stands in the name of data that were set aside. It sorts.
@@ -45,15 +44,8 @@ func setAsideAt(dir, mark string, now time.Time, mounted bool) (string, error) {
 	}
 	for i := 0; ; i++ {
 		to := p.target + mark + now.Add(time.Duration(i)).UTC().Format(asideTime)
-		err := unix.Renameat2(unix.AT_FDCWD, p.target, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system cannot; nobody else is here
-			if _, serr := os.Lstat(to); serr == nil {
-				err = unix.EEXIST
-			} else {
-				err = unix.Rename(p.target, to)
-			}
-		}
-		if errors.Is(err, unix.EEXIST) {
+		err := renameNoReplace(p.target, to)
+		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		if err != nil {
@@ -61,6 +53,15 @@ func setAsideAt(dir, mark string, now time.Time, mounted bool) (string, error) {
 		}
 		return to, syncDir(filepath.Dir(p.target))
 	}
+}
+
+// renameAbsent renames from to to if to is absent, for file systems that cannot do both in one step. The caller
+// makes sure that no other process creates to.
+func renameAbsent(from, to string) error {
+	if _, err := os.Lstat(to); err == nil {
+		return fs.ErrExist
+	}
+	return syscall.Rename(from, to)
 }
 
 const (

@@ -18,3 +18,12 @@ func exchangeNames(a, b string) error {
 	}
 	return fmt.Errorf("exchange %s and %s: %w", a, b, err)
 }
+
+// renameNoReplace renames from to to. It returns fs.ErrExist if to exists.
+func renameNoReplace(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system cannot
+		return renameAbsent(from, to)
+	}
+	return err
+}
