@@ -101,6 +101,9 @@ func acceptWithoutEffect(flags *pflag.FlagSet, why string, names ...string) {
 	}
 }
 
+// mayBeEmpty marks a flag whose help says what an empty value means.
+const mayBeEmpty = "may-be-empty"
+
 // refuseEmpty refuses a flag that was given without a value, as by an unset variable of a script: it
 // must not mean the same as a flag that was left out.
 func refuseEmpty(flags *pflag.FlagSet) (err error) {
@@ -110,7 +113,7 @@ func refuseEmpty(flags *pflag.FlagSet) (err error) {
 			values = list.GetSlice()
 		}
 		empty := func(s string) bool { return strings.TrimSpace(s) == "" }
-		if err == nil && len(f.Annotations[noEffect]) == 0 && (len(values) == 0 || slices.ContainsFunc(values, empty)) {
+		if err == nil && len(f.Annotations[noEffect])+len(f.Annotations[mayBeEmpty]) == 0 && (len(values) == 0 || slices.ContainsFunc(values, empty)) {
 			err = &usageError{fmt.Errorf("--%s is given with an empty value; give a value, or leave the flag out for its default", f.Name)}
 		}
 	})

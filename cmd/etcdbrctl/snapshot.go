@@ -114,6 +114,7 @@ small deltas, and a full makes up for what is too large even for that.`,
 	etcd.add(flags)
 	packing.add(cmd)
 	flags.StringVarP(&schedule, "schedule", "s", "0 */1 * * *", "cron expression for fulls, five fields, in UTC unless it begins with CRON_TZ=ZONE; where clocks change, a run at a skipped time comes at the change, and a run at a repeated time is made once; empty: only when needed")
+	flags.Lookup("schedule").Annotations = map[string][]string{mayBeEmpty: {"only the fulls that are needed"}}
 	flags.DurationVar(&deltaPeriod, "delta-snapshot-period", 20*time.Second, "longest time between a change and its delta; below 1s: no deltas")
 	deltaLimit = 10 << 20
 	flags.Var(&deltaLimit, "delta-snapshot-memory-limit", "cut a delta earlier when it has as many bytes before packing; what outgrows memory is spilled to --snapstore-temp-directory")
