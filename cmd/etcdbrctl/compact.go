@@ -90,6 +90,7 @@ type compactView struct {
 	Dropped    int64             `json:"dropped"` // superseded records
 	ReadBytes  int64             `json:"readBytes"`
 	Size       int64             `json:"size"`
+	LeasesMade []string          `json:"leasesMade,omitempty"`
 	Damaged    []replay.Damage   `json:"damaged,omitempty"`
 	CompactRev snapshot.Revision `json:"compactRevision"`
 	Seconds    float64           `json:"seconds"`
@@ -100,7 +101,7 @@ func newCompactView(r *compactor.Result) compactView {
 	if !r.Nothing() {
 		v.Snapshot, v.Revision, v.Size = r.Name.String(), r.Manifest.LastRevision, r.Manifest.Size
 		v.Events, v.Keys, v.Dropped, v.CompactRev = r.Replayed.Events, r.Replayed.Keys, r.Replayed.RecordsDropped, r.Replayed.CompactRevision
-		v.Seconds = r.Took.Seconds()
+		v.LeasesMade, v.Seconds = leaseNames(r.Replayed.LeasesMade), r.Took.Seconds()
 	}
 	return v
 }
@@ -121,6 +122,9 @@ func compactTable(w io.Writer, r *compactor.Result) error {
 		{"revision", fmt.Sprintf("%d, history from %d on", r.Manifest.LastRevision, r.Replayed.CompactRevision)},
 		{"keys", fmt.Sprint(r.Replayed.Keys)},
 		{"events", fmt.Sprintf("%d replayed, %d superseded records dropped", r.Replayed.Events, r.Replayed.RecordsDropped)},
+	}
+	if note := r.Replayed.LeaseNote(); note != "" {
+		rows = append(rows, []string{"leases", note})
 	}
 	for _, d := range r.Damaged {
 		rows = append(rows, []string{"damaged", d.Object + ": " + d.Reason})

@@ -263,10 +263,10 @@ func restoreTable(w io.Writer, dir string, r *restorer.Result) error {
 		{"lineage", fmt.Sprintf("%s, left %s after revision %d", r.Lineage.ID, orUnnamed(r.Lineage.Parent), r.Lineage.Fork)},
 	}
 	if len(d.LeasesFound) > 0 {
-		rows = append(rows, []string{"leases", fmt.Sprintf("%d restored with the time to live the deltas recorded", len(d.LeasesFound))})
+		rows = append(rows, []string{"leases", fmt.Sprintf("%d restored with the time to live that deltas recorded", len(d.LeasesFound))})
 	}
-	if len(d.LeasesMade) > 0 {
-		rows = append(rows, []string{"leases", fmt.Sprintf("%d that keys refer to and nothing tells of were made anew: %s", len(d.LeasesMade), someLeases(d.LeasesMade))})
+	if note := d.LeaseNote(); note != "" {
+		rows = append(rows, []string{"leases", note})
 	}
 	for _, alarm := range d.AlarmsCleared {
 		rows = append(rows, []string{"alarm", alarm + " cleared: the database is below its quota"})
@@ -293,16 +293,6 @@ func leaseNames(ids []int64) []string {
 		names = append(names, fmt.Sprintf("%016x", id))
 	}
 	return names
-}
-
-// someLeases lists ids as etcdctl prints them, and not more than a person reads.
-func someLeases(ids []int64) string {
-	const most = 10
-	names := leaseNames(ids[:min(len(ids), most)])
-	if len(ids) > most {
-		names = append(names, "...")
-	}
-	return strings.Join(names, " ")
 }
 
 func verified(r *restorer.Result) string {

@@ -92,6 +92,9 @@ func (r restoration) restore(ctx context.Context, o initialize.RestoreOrder) err
 		return err
 	}
 	r.Log.Info("restored", "revision", int64(res.Restored.Revision), "keys", res.Restored.Keys, "events", res.Restored.Events, "lineage", string(res.Lineage.ID), "took", res.Took.Round(time.Millisecond).String())
+	if note := res.Restored.LeaseNote(); note != "" {
+		r.Log.Warn("the time to live of some leases is assumed", "leases", note)
+	}
 	for _, d := range res.Damaged {
 		r.Log.Warn("damaged", "object", d.Object, "reason", d.Reason)
 	}

@@ -164,10 +164,14 @@ func (b *Bucket) delta(g Generator, events int) error {
 			return err
 		}
 	}
-	for _, id := range d.UnknownLeases() {
-		d.NoteLease(codec.Lease{ID: id, TTL: eventTTL})
+	m := snapshot.Manifest{Lineage: b.lineage, Previous: b.previous}
+	if d.Leases() > 0 {
+		m.Leases = []snapshot.LeaseRecord{{Revision: d.Last()}}
 	}
-	sealed, err := d.Seal(received, snapshot.Manifest{Lineage: b.lineage, Previous: b.previous})
+	for _, id := range d.LeaseIDs() {
+		m.Leases[0].States = append(m.Leases[0].States, snapshot.LeaseState{ID: id, TTL: eventTTL})
+	}
+	sealed, err := d.Seal(received, m)
 	if err != nil {
 		return err
 	}

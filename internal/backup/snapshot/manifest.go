@@ -86,6 +86,8 @@ type Manifest struct {
 	Earliest time.Time `json:"earliest,omitzero"` // deltas: receive time of the first revision
 	Latest   time.Time `json:"latest,omitzero"`   // fulls: when the stream ended; deltas: receive time of the last revision
 	Previous Digest    `json:"previous,omitzero"` // deltas: Digest of the snapshot this one continues
+	// Leases of deltas: what etcd answered about its leases, in the order of the answers.
+	Leases []LeaseRecord `json:"leases,omitempty"`
 
 	ClusterID      uint64 `json:"clusterID,omitempty"`
 	MemberID       uint64 `json:"memberID,omitempty"`
@@ -148,6 +150,11 @@ func ParseManifest(name Name, content []byte) (Manifest, error) {
 		return bad("negative size")
 	case m.LastRevision < name.Last, name.Kind == Delta && m.LastRevision != name.Last:
 		return bad("last revision %d does not fit the name", m.LastRevision)
+	}
+	for _, r := range m.Leases {
+		if reason := r.check(); reason != "" {
+			return bad("%s", reason)
+		}
 	}
 	return m, nil
 }

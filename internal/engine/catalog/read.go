@@ -266,6 +266,9 @@ func (r *reading) readManifest(ctx context.Context, it *item) error {
 		it.err = err
 		return nil
 	}
+	if r.opts.Memory != nil { // nobody restores with it, and they may be long
+		m.Leases = nil
+	}
 	it.manifest = &m
 	return nil
 }
@@ -290,6 +293,7 @@ func (r *reading) readHeader(ctx context.Context, it *item) error {
 			return nil
 		}
 		if m != nil {
+			m.Leases = nil // whoever replays the delta reads them there
 			it.header = m
 			return nil
 		}

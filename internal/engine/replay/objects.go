@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/fetch"
 	"druid.internal/druid/internal/etcd/codec"
@@ -180,6 +181,14 @@ func (r *records) Next() (*codec.Batch, error) {
 		}
 	}
 	return b, blame(r.snapshot.Ref, err)
+}
+
+// Leases are the records of the manifest: of the one in the delta's own header, or of the one beside it.
+func (r *records) Leases() []snapshot.LeaseRecord {
+	if m := r.snapshot.Manifest; r.Header() == nil && m != nil {
+		return m.Leases
+	}
+	return r.DeltaReader.Leases()
 }
 
 func (r *records) Close() error { return errors.Join(r.DeltaReader.Close(), r.packed.Close()) }

@@ -159,7 +159,7 @@ func (b *buffer) addWhole(ctx context.Context, batch member.Batch) error {
 		b.next = snapshot.Revision(batch.Events[n-1].Kv.ModRevision) + 1
 		b.known = max(b.known, b.next-1)
 		b.paused = false
-		if b.open.ContentSize() >= b.limitNow() {
+		if b.open.ContentSize() >= b.limitNow() || b.open.Leases() >= leaseBatch {
 			b.cutLocked()
 		}
 	}

@@ -151,19 +151,16 @@ func deltaEvents(t *testing.T, s store.Reader, d timeline.Snapshot) []*mvccpb.Ev
 	}
 }
 
-// deltaLeases are the times of leases that a delta carries.
-func deltaLeases(t *testing.T, s store.Reader, d timeline.Snapshot) []codec.Lease {
+// deltaLeases are the records of leases of a delta.
+func deltaLeases(t *testing.T, s store.Reader, d timeline.Snapshot) []snapshot.LeaseRecord {
 	t.Helper()
+	if d.Header == nil {
+		return d.Manifest.Leases
+	}
 	r, err := codec.NewDeltaReader(bytes.NewReader(content(t, s, store.Version{Key: d.Key.String(), ID: d.Version})), d.Name().Compression, codec.ReaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for {
-		if _, err := r.Next(); err == io.EOF {
-			return r.Leases()
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
+	return r.Header().Leases
 }

@@ -70,8 +70,9 @@ const writtenOn = "clients write on after the final one"
 func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 	began := n.cfg.Now()
 	if d.sealed == nil {
-		n.noteLeases(ctx, d)
-		sealed, err := d.Seal(began, n.deltaManifest(d))
+		m := n.deltaManifest(d)
+		m.Leases = n.leaseRecords(ctx, d.LeaseIDs(), d.Last())
+		sealed, err := d.Seal(began, m)
 		if err != nil {
 			n.noteTight() // the next session fetches it again, in smaller deltas
 			return fmt.Errorf("%w: %w", errBuffer, err)
@@ -127,31 +128,6 @@ func (n *session) deltaManifest(d *cutDelta) snapshot.Manifest {
 		}
 	}
 	return m
-}
-
-// noteLeases learns the granted times of leases that the delta mentions. It is a help for
-// restores, not a condition: a lease that has gone needs none, and etcd may be away.
-func (n *session) noteLeases(ctx context.Context, d *cutDelta) {
-	ids := d.UnknownLeases()
-	if len(ids) == 0 || n.cfg.Format != codec.Native {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	m, err := n.cfg.Connect(ctx)
-	if err != nil {
-		return
-	}
-	for _, id := range ids {
-		granted, _, err := m.LeaseTTL(ctx, id)
-		if err != nil {
-			n.log.Debug("the times of leases are not known", "error", err)
-			return
-		}
-		if granted > 0 {
-			d.NoteLease(codec.Lease{ID: id, TTL: granted})
-		}
-	}
 }
 
 // takeDelta: see Snapshotter.TakeDelta.

@@ -34,6 +34,7 @@ type etcd struct {
 	server  *embed.Etcd
 	client  *clientv3.Client
 	cluster *member.Cluster
+	close   func() // before the test ends
 }
 
 func newEtcd(t *testing.T) *etcd {
@@ -55,7 +56,8 @@ func runEtcd(t *testing.T, cfg *embed.Config) *etcd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
+	stop := sync.OnceFunc(server.Close)
+	t.Cleanup(stop)
 	select {
 	case <-server.Server.ReadyNotify():
 	case <-time.After(patience):
@@ -72,7 +74,7 @@ func runEtcd(t *testing.T, cfg *embed.Config) *etcd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	return &etcd{t: t, server: server, client: client, cluster: cluster}
+	return &etcd{t: t, server: server, client: client, cluster: cluster, close: stop}
 }
 
 func (e *etcd) connect(ctx context.Context) (Member, error) { return e.cluster.Member(ctx) }

@@ -14,7 +14,6 @@ import (
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
-	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -328,32 +327,6 @@ func TestARestartContinuesWhereTheBucketEnds(t *testing.T) {
 		t.Fatalf("%d fulls, want %d: deltas could simply go on", after, before)
 	}
 	wantRestorable(t, e, s, last)
-}
-
-func TestLeaseTimesTravelWithNativeDeltas(t *testing.T) {
-	t.Parallel()
-	e, s := newEtcd(t), memory()
-	r := start(t, config(e, s))
-	r.full(false)
-	lease, err := e.client.Grant(t.Context(), 3600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.client.Put(t.Context(), "leased", "x", withLease(lease.ID)); err != nil {
-		t.Fatal(err)
-	}
-	r.delta()
-	r.stop()
-	l, _, _ := newest(read(t, s))
-	var got []codec.Lease
-	for _, snap := range l.Snapshots {
-		if !snap.Full() {
-			got = append(got, deltaLeases(t, s, snap)...)
-		}
-	}
-	if len(got) != 1 || got[0].ID != int64(lease.ID) || got[0].TTL != 3600 {
-		t.Fatalf("leases %v, want %d with 3600 s", got, lease.ID)
-	}
 }
 
 // The operator knows by it that a full is of a later life, whoever's clock is late.

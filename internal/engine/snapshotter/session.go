@@ -26,6 +26,7 @@ type session struct {
 	owner   catalog.OwnerRecord
 	cluster uint64
 	buffer  *buffer
+	leases  *leases
 	slot    chan struct{}   // holds a token while a full is taken
 	asked   chan struct{}   // a full is due
 	seen    trace           // of the last revision that the watch told; the watch's own
@@ -83,7 +84,7 @@ func (s *Snapshotter) begin(ctx context.Context) (*session, error) {
 		Snapshotter: s, lineage: v.lineage, owner: owner, cluster: status.ClusterID,
 		log:  s.log.With("lineage", string(v.lineage.ID)),
 		slot: make(chan struct{}, 1), asked: make(chan struct{}, 1),
-		ends: map[string]link{},
+		ends: map[string]link{}, leases: newLeases(),
 	}
 	n.life, n.finish = context.WithCancel(context.WithoutCancel(ctx))
 	next := n.resume(own, strangers(cat.Timeline), rev)
@@ -252,6 +253,7 @@ func (n *session) run(ctx context.Context) error {
 	if n.cfg.DeltaPeriod > 0 {
 		g.Go(func() error { return n.watch(ctx) })
 		g.Go(func() error { return n.uploadDeltas(ctx) })
+		g.Go(func() error { return n.learnLeases(ctx) })
 	}
 	g.Go(func() error { return n.takeFulls(ctx) })
 	return g.Wait()

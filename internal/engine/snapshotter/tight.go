@@ -36,18 +36,20 @@ func (b *buffer) limitNow() int64 {
 	return b.limit
 }
 
-// pieces splits events into runs of whole revisions, each of at most so many bytes or of one
+// pieces splits events into runs of whole revisions, each of at most so many bytes and leases, or of one
 // revision. It returns one empty run if there are no events.
 func pieces(events []*mvccpb.Event, most int64) [][]*mvccpb.Event {
 	var all [][]*mvccpb.Event
-	begin, size := 0, int64(0)
+	begin, size, leased := 0, int64(0), 0
 	for i, e := range events {
 		next := sizeOf(events[i : i+1])
-		if i > begin && e.Kv.ModRevision != events[i-1].Kv.ModRevision && size+next > most {
+		if i > begin && e.Kv.ModRevision != events[i-1].Kv.ModRevision && (size+next > most || leased >= leaseBatch/4) {
 			all = append(all, events[begin:i])
-			begin, size = i, 0
+			begin, size, leased = i, 0, 0
 		}
-		size += next
+		if size += next; e.Kv.Lease != 0 {
+			leased++
+		}
 	}
 	return append(all, events[begin:])
 }

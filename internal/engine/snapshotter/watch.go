@@ -90,6 +90,7 @@ func (n *session) follow(ctx context.Context, m Member, again *trace) error {
 			}
 			*again, b.Events = trace{}, rest
 		}
+		n.leases.see(b.Events)
 		if err := n.buffer.add(ctx, b); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -42,7 +43,7 @@ type Delta struct {
 	events      sequence
 	earliest    time.Time
 	latest      time.Time
-	leases      map[int64]int64 // id to granted seconds, 0 if not known yet
+	leases      map[int64]struct{} // ids that events refer to
 
 	piece   []byte         // encoded, not yet handed on
 	content int64          // bytes encoded and handed on
@@ -60,7 +61,7 @@ type Delta struct {
 
 // NewDelta makes an empty delta.
 func NewDelta(o DeltaOptions) (*Delta, error) {
-	d := &Delta{format: o.Format, compression: o.Compression, after: o.First - 1, leases: map[int64]int64{}, digest: sha256.New(), free: func() {}, packers: o.Packers}
+	d := &Delta{format: o.Format, compression: o.Compression, after: o.First - 1, leases: map[int64]struct{}{}, digest: sha256.New(), free: func() {}, packers: o.Packers}
 	if d.packers == nil {
 		d.packers = new(Packers)
 	}
@@ -197,8 +198,8 @@ func (d *Delta) Append(received time.Time, events []*mvccpb.Event) error {
 			d.err = fmt.Errorf("append to delta: %w", err)
 			return d.err
 		}
-		if _, seen := d.leases[c.lease]; c.lease != 0 && !seen && len(d.leases) < maxLeases {
-			d.leases[c.lease] = 0
+		if c.lease != 0 {
+			d.leases[c.lease] = struct{}{}
 		}
 		if len(d.piece) >= encodePiece {
 			if err := d.hand(); err != nil {
@@ -257,25 +258,13 @@ func (d *Delta) hand() error {
 	return nil
 }
 
-// UnknownLeases are the ids of leases that appended events refer to and for which NoteLease
-// has not been called, sorted. At most 65536 leases are remembered.
-func (d *Delta) UnknownLeases() []int64 {
-	var ids []int64
-	for id, ttl := range d.leases {
-		if ttl == 0 {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
+// Leases is the number of leases that appended events refer to.
+func (d *Delta) Leases() int { return len(d.leases) }
 
-// NoteLease records the granted time to live of a lease. Native deltas carry it. A time to live
-// that is not positive (etcd reports -1 for a lease that is gone) says nothing and is ignored.
-func (d *Delta) NoteLease(l Lease) {
-	if _, seen := d.leases[l.ID]; l.ID != 0 && l.TTL > 0 && (seen || len(d.leases) < maxLeases) {
-		d.leases[l.ID] = l.TTL
-	}
+// LeaseIDs are the ids of the leases that appended events refer to, in the order of
+// [snapshot.CompareLeases].
+func (d *Delta) LeaseIDs() []int64 {
+	return slices.SortedFunc(maps.Keys(d.leases), snapshot.CompareLeases)
 }
 
 // Format is the encoding of the delta.
@@ -305,7 +294,7 @@ func (d *Delta) Spilled() int64 { return d.spool.spilt }
 
 // Seal finishes the delta. The fields of m that follow from the content are overwritten (Version,
 // Snapshot, Digest, Size, ContentSize, LastRevision, Events, Earliest, Latest); the caller gives
-// the rest, above all Lineage and Previous. Afterwards the delta takes no more events and belongs
+// the rest, above all Lineage, Previous and Leases. Afterwards the delta takes no more events and belongs
 // to the Sealed. An empty delta gives ErrEmptyDelta and can be appended to.
 func (d *Delta) Seal(created time.Time, m snapshot.Manifest) (*Sealed, error) {
 	switch {
@@ -345,13 +334,7 @@ func (d *Delta) Seal(created time.Time, m snapshot.Manifest) (*Sealed, error) {
 func (d *Delta) finish() error {
 	switch d.format {
 	case Native:
-		var known []Lease
-		for id, ttl := range d.leases {
-			if ttl > 0 {
-				known = append(known, Lease{ID: id, TTL: ttl})
-			}
-		}
-		d.piece = append(appendLeases(d.piece, known), 0, markEnd)
+		d.piece = append(d.piece, 0, markEnd)
 	case V2JSON:
 		d.piece = append(d.piece, ']')
 	}

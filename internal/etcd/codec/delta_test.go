@@ -35,13 +35,14 @@ func exampleDelta() []response {
 }
 
 func TestTheFormatsAreWhatTheDocumentShows(t *testing.T) {
-	_, native := seal(t, exampleDelta(), DeltaOptions{}, Lease{ID: 7, TTL: 60})
+	_, native := seal(t, exampleDelta(), DeltaOptions{}, snapshot.LeaseState{ID: 7, TTL: 60})
 	_, asJSON := seal(t, exampleDelta(), DeltaOptions{Format: V2JSON})
 	content := unpack(t, native, snapshot.Zstd)
 	// Not the header of native itself: it holds the digest of what this version of zstd makes.
 	header, err := appendHeader(&snapshot.Manifest{
 		Version: 1, Snapshot: "Incr-00000300-00000301-1795168609.zst", Lineage: snapshot.Lineage{ID: "one"},
 		Digest: signedDigest(nil), Size: 116, ContentSize: int64(len(content)), LastRevision: 301, Events: 3,
+		Leases: []snapshot.LeaseRecord{{Revision: 301, States: snapshot.LeaseStates{{ID: 7, TTL: 60}}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestTheFormatsAreWhatTheDocumentShows(t *testing.T) {
 
 func TestTheHeaderDescribesTheObject(t *testing.T) {
 	all := history(rand.New(rand.NewPCG(5, 5)), 205, 100)
-	s, object := seal(t, all, DeltaOptions{}, Lease{ID: 9, TTL: 3600}, Lease{ID: -2, TTL: 5}, Lease{ID: 4, TTL: -1}, Lease{ID: 0, TTL: 8})
+	s, object := seal(t, all, DeltaOptions{}, snapshot.LeaseState{ID: 9, TTL: 3600}, snapshot.LeaseState{ID: -2, TTL: 5})
 	m, length, need, err := ParseHeader(object[:HeaderProbe])
 	if err != nil || m == nil || need != length || length%headerAlign != 0 {
 		t.Fatalf("manifest %v, length %d, need %d, error %v", m, length, need, err)
@@ -81,10 +82,11 @@ func TestTheHeaderDescribesTheObject(t *testing.T) {
 	if diff := cmp.Diff(s.Manifest, *m); diff != "" {
 		t.Errorf("Seal and the header disagree (-want +got):\n%s", diff)
 	}
+	leases := []snapshot.LeaseRecord{{Revision: 304, States: snapshot.LeaseStates{{ID: 9, TTL: 3600}, {ID: -2, TTL: 5}}}}
 	want := snapshot.Manifest{
 		Version: 1, Snapshot: s.Name.String(), Lineage: snapshot.Lineage{ID: "one"}, Writer: "test",
 		Digest: signedDigest(object[length:]), Size: int64(len(object)), ContentSize: int64(len(unpack(t, object, snapshot.Zstd))),
-		LastRevision: 304, Events: int64(len(wantRecords(t, all))), Earliest: all[0].received, Latest: all[len(all)-1].received,
+		LastRevision: 304, Leases: leases, Events: int64(len(wantRecords(t, all))), Earliest: all[0].received, Latest: all[len(all)-1].received,
 	}
 	if diff := cmp.Diff(want, *m); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -96,7 +98,7 @@ func TestTheHeaderDescribesTheObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Lease{{-2, 5}, {9, 3600}}, d.Leases()); diff != "" {
+	if diff := cmp.Diff(leases, d.Leases()); diff != "" {
 		t.Errorf("leases (-want +got):\n%s", diff)
 	}
 	if d.Header() == nil || d.Header().Snapshot != s.Name.String() || d.ContentSize() != m.ContentSize {
@@ -266,7 +268,7 @@ func TestAnEmptyDeltaIsNotSealed(t *testing.T) {
 	}
 }
 
-func TestLeasesWithoutTimeAreAskedFor(t *testing.T) {
+func TestDeltaCountsItsLeases(t *testing.T) {
 	d, err := NewDelta(DeltaOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -280,9 +282,8 @@ func TestLeasesWithoutTimeAreAskedFor(t *testing.T) {
 	if err := d.Append(testEpoch, events); err != nil {
 		t.Fatal(err)
 	}
-	d.NoteLease(Lease{ID: 3, TTL: 40})
-	if diff := cmp.Diff([]int64{-4, 5}, d.UnknownLeases()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if diff := cmp.Diff([]int64{3, 5, -4}, d.LeaseIDs()); diff != "" || d.Leases() != 3 {
+		t.Errorf("%d leases (-want +got):\n%s", d.Leases(), diff)
 	}
 }
 

@@ -47,7 +47,7 @@ func FuzzNative(f *testing.F) {
 	f.Add([]byte{}, 1)
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		_, object := seal(f, history(r, 1+r.Int64N(1000), 2), DeltaOptions{}, Lease{ID: 5, TTL: 9})
+		_, object := seal(f, history(r, 1+r.Int64N(1000), 2), DeltaOptions{}, snapshot.LeaseState{ID: 5, TTL: 9})
 		content := unpack(f, object, snapshot.Zstd)
 		f.Add(content[len(nativeMagic):len(content)-2], int(seed)*100)
 	}

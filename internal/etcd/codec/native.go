@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
-	"slices"
 	"unsafe"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -17,11 +16,10 @@ const nativeMagic = "DRUIDEV\x01"
 const (
 	markEnd   = 0 // the end
 	markTime  = 1 // zigzag varint: nanoseconds since the previous time, at first since 1970
-	markLease = 2 // zigzag varint: id; varint: granted seconds
+	markLease = 2 // zigzag varint: id; varint: granted seconds; no longer written, see snapshot.LeaseRecord
 )
 
-// maxLeases bounds the table of leases in one delta. Kubernetes makes one lease for about a
-// thousand events; the rest get the default of the restore.
+// maxLeases bounds the table of leases in one delta.
 const maxLeases = 1 << 16
 
 // nativeReader reads our own form.
@@ -34,7 +32,7 @@ type nativeReader struct {
 	ended    bool // the end mark was consumed
 	received int64
 	at       int64 // time of the current revision
-	leases   []Lease
+	leases   snapshot.LeaseStates
 	// superseded are the events whose values nobody needs; nil: there are none
 	superseded []bool
 }
@@ -202,7 +200,7 @@ func (n *nativeReader) mark(b []byte) (used int, err error) {
 			return 0, nil
 		}
 		ttl, k := binary.Uvarint(b[2+i:])
-		if k < 0 || k > 0 && int64(ttl) <= 0 || id == 0 {
+		if k < 0 || k > 0 && (ttl == 0 || ttl > snapshot.MaxLeaseTTL) || id == 0 {
 			return 0, n.w.malformed("a lease without an id or with an impossible time to live")
 		}
 		if k == 0 {
@@ -214,7 +212,7 @@ func (n *nativeReader) mark(b []byte) (used int, err error) {
 		if len(n.leases) > 0 && n.leases[len(n.leases)-1].ID >= id {
 			return 0, n.w.malformed("leases out of order")
 		}
-		n.leases = append(n.leases, Lease{ID: id, TTL: int64(ttl)})
+		n.leases = append(n.leases, snapshot.LeaseState{ID: id, TTL: int64(ttl)})
 		return 2 + i + k, nil
 	}
 	return 0, n.w.malformed("an entry of the unknown kind %d", b[1])
@@ -222,19 +220,4 @@ func (n *nativeReader) mark(b []byte) (used int, err error) {
 
 func appendTime(b []byte, sincePrevious int64) []byte {
 	return binary.AppendVarint(append(b, 0, markTime), sincePrevious)
-}
-
-// appendLeases writes the table of leases, sorted by id.
-func appendLeases(b []byte, leases []Lease) []byte {
-	slices.SortFunc(leases, func(a, c Lease) int {
-		if a.ID < c.ID {
-			return -1
-		}
-		return 1
-	})
-	for _, l := range leases {
-		b = binary.AppendVarint(append(b, 0, markLease), l.ID)
-		b = binary.AppendUvarint(b, uint64(l.TTL))
-	}
-	return b
 }

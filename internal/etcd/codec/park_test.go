@@ -52,8 +52,8 @@ func TestAParkedDeltaIsTheSameDelta(t *testing.T) {
 							t.Fatalf("%d bytes stay in memory", d.spool.inMem)
 						}
 					}
-					d.NoteLease(Lease{ID: 7, TTL: 60})
-					s, err := d.Seal(testEpoch.Add(time.Hour), snapshot.Manifest{})
+					leases := []snapshot.LeaseRecord{{Revision: d.Last(), States: snapshot.LeaseStates{{ID: 7, TTL: 60}}}}
+					s, err := d.Seal(testEpoch.Add(time.Hour), snapshot.Manifest{Leases: leases})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -38,12 +38,6 @@ type ReaderOptions struct {
 	headless bool // tests read a native content without its header
 }
 
-// Lease is the time to live that the writer learned for a lease seen in a delta.
-type Lease struct {
-	ID  int64
-	TTL int64 // granted seconds
-}
-
 // DeltaReader decodes one delta snapshot in a stream. It is not safe for concurrent use; any
 // number of readers can work side by side.
 type DeltaReader struct {
@@ -262,13 +256,22 @@ func (d *DeltaReader) Events() int64 { return d.events.events }
 // ContentSize is the number of unpacked bytes read so far.
 func (d *DeltaReader) ContentSize() int64 { return d.window.offset() }
 
-// Leases are the known times to live of leases, sorted by id. Complete after io.EOF; the JSON
-// form has none.
-func (d *DeltaReader) Leases() []Lease {
-	if d.native == nil {
+// Leases are the records in the header of a native delta, or what its content holds in place of
+// them: older ones list the leases at their end there. Complete after io.EOF; nil for the JSON form,
+// whose manifest is another object.
+func (d *DeltaReader) Leases() []snapshot.LeaseRecord {
+	switch {
+	case d.native == nil:
 		return nil
+	case len(d.native.leases) == 0:
+		if d.header == nil {
+			return nil
+		}
+		return d.header.Leases
 	}
-	return slices.Clone(d.native.leases)
+	states := slices.Clone(d.native.leases) // those are sorted as signed numbers
+	slices.SortFunc(states, func(a, b snapshot.LeaseState) int { return snapshot.CompareLeases(a.ID, b.ID) })
+	return []snapshot.LeaseRecord{{Revision: d.events.last, States: states}}
 }
 
 // Close gives memory back. It does not close the source, and may be called at any time and

@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -296,6 +297,7 @@ func TestWrongContentIsNamed(t *testing.T) {
 		"native: a lease without an id":        {native([]byte{0, markLease, 0, 4}), is(ErrMalformed)},
 		"native: a lease without time":         {native([]byte{0, markLease, 2, 0}), is(ErrMalformed)},
 		"native: leases out of order":          {native([]byte{0, markLease, 4, 1, 0, markLease, 2, 1}), is(ErrMalformed)},
+		"native: a lease of too long a time":   {native([]byte{0, markLease, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}), is(ErrMalformed)},
 		"native: a newer version":              {[]byte(nativeMagic[:7] + "\x02"), is(ErrEncoding)},
 		"neither encoding":                     {signed([]byte("SQLite format 3")), is(ErrEncoding)},
 		"nothing":                              {nil, is(ErrTruncated)},
@@ -351,7 +353,7 @@ func TestALostConnectionIsNotTakenForDamage(t *testing.T) {
 func TestNoTruncationAndNoFlippedBitGivesAWrongSuccess(t *testing.T) {
 	all := history(rand.New(rand.NewPCG(9, 9)), 205, 3)
 	want := wantRecords(t, all)
-	_, native := seal(t, all, DeltaOptions{}, Lease{ID: 77, TTL: 60})
+	_, native := seal(t, all, DeltaOptions{}, snapshot.LeaseState{ID: 77, TTL: 60})
 	objects := map[string]struct {
 		c      snapshot.Compression
 		object []byte
@@ -454,5 +456,18 @@ func TestTheShapeOfTheOriginalIsScannedByHand(t *testing.T) {
 	}
 	if scanned < 652 {
 		t.Errorf("scanned %d elements, want at least one for each of 652 revisions", scanned)
+	}
+}
+
+func TestOlderDeltasListLeasesInTheirContent(t *testing.T) {
+	content := appendEvent([]byte(nativeMagic), change{create: 7, mod: 7, version: 1, lease: 7}, []byte("k"), nil, 0)
+	content = append(content, 0, markLease, 3, 5, 0, markLease, 14, 60, 0, markEnd) // -2 and 7
+	_, d, err := readAll(bytes.NewReader(content), snapshot.None, ReaderOptions{headless: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []snapshot.LeaseRecord{{Revision: 7, States: snapshot.LeaseStates{{ID: 7, TTL: 60}, {ID: -2, TTL: 5}}}}
+	if diff := cmp.Diff(want, d.Leases()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

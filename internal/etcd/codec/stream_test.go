@@ -130,7 +130,7 @@ func referenceJSON(t testing.TB, all []response) []byte {
 }
 
 // seal makes an object of the responses.
-func seal(t testing.TB, all []response, o DeltaOptions, leases ...Lease) (*Sealed, []byte) {
+func seal(t testing.TB, all []response, o DeltaOptions, leases ...snapshot.LeaseState) (*Sealed, []byte) {
 	t.Helper()
 	d, err := NewDelta(o)
 	if err != nil {
@@ -142,10 +142,11 @@ func seal(t testing.TB, all []response, o DeltaOptions, leases ...Lease) (*Seale
 			t.Fatal(err)
 		}
 	}
-	for _, l := range leases {
-		d.NoteLease(l)
+	m := snapshot.Manifest{Lineage: snapshot.Lineage{ID: "one"}, Writer: "test"}
+	if len(leases) > 0 {
+		m.Leases = []snapshot.LeaseRecord{{Revision: d.Last(), States: leases}}
 	}
-	s, err := d.Seal(testEpoch.Add(time.Hour), snapshot.Manifest{Lineage: snapshot.Lineage{ID: "one"}, Writer: "test"})
+	s, err := d.Seal(testEpoch.Add(time.Hour), m)
 	if err != nil {
 		t.Fatal(err)
 	}

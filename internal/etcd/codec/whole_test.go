@@ -107,7 +107,7 @@ func TestALargeContentIsStreamed(t *testing.T) {
 
 func TestOnlyTheNewestRecordOfAKeyHasAValue(t *testing.T) {
 	all := history(rand.New(rand.NewPCG(9, 9)), 2, 200)
-	_, object := seal(t, all, DeltaOptions{}, Lease{ID: 9, TTL: 3600})
+	_, object := seal(t, all, DeltaOptions{}, snapshot.LeaseState{ID: 9, TTL: 3600})
 	want := wantRecords(t, all)
 	how := inMemory(new(Contents))
 	how.Newest = true

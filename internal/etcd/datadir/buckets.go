@@ -9,12 +9,13 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver/version"
-	"go.etcd.io/etcd/server/v3/lease/leasepb"
+
+	"druid.internal/druid/internal/backup/snapshot"
 )
 
 // writeSmallBuckets copies all buckets but the keys from the base, with the changes that a new
 // history needs. Buckets that an etcd makes when it starts are made here too.
-func (r *rebuild) writeSmallBuckets(neededLeases []int64) error {
+func (r *rebuild) writeSmallBuckets(neededLeases map[int64]snapshot.Revision) error {
 	names := []string{metaBucket, leaseBucket, clusterBucket, membersBucket, membersRemovedBucket, authBucket, authUsersBucket, authRolesBucket, alarmBucket}
 	if r.base != nil {
 		for _, name := range r.base.Buckets() {
@@ -94,47 +95,6 @@ func (r *rebuild) writeMeta() error {
 		meta[raftConfState] = voters
 	}
 	return r.writeSorted(meta)
-}
-
-// writeLeases adds to the leases of the base those that only deltas could have told of. A key
-// whose lease is unknown to etcd would stay for ever.
-func (r *rebuild) writeLeases(needed []int64) error {
-	add := func(id int64) error {
-		l := leasepb.Lease{ID: id, TTL: r.leaseTTLs[id]}
-		if l.TTL > 0 {
-			r.report.LeasesFound = append(r.report.LeasesFound, id)
-		} else {
-			l.TTL = r.o.LeaseTTL
-			r.report.LeasesMade = append(r.report.LeasesMade, id)
-		}
-		v, err := l.Marshal()
-		if err != nil {
-			return err
-		}
-		return r.out.put(binary.BigEndian.AppendUint64(nil, uint64(id)), v)
-	}
-	err := r.eachBase(leaseBucket, func(k, v []byte) error {
-		if len(k) != 8 {
-			return fmt.Errorf("%w: lease id %x", ErrNotEtcd, k)
-		}
-		id := int64(binary.BigEndian.Uint64(k))
-		for len(needed) > 0 && compareLeases(needed[0], id) < 0 {
-			if err := add(needed[0]); err != nil {
-				return err
-			}
-			needed = needed[1:]
-		}
-		if len(needed) > 0 && needed[0] == id {
-			needed = needed[1:]
-		}
-		return r.out.put(k, v)
-	})
-	for _, id := range needed {
-		if err == nil {
-			err = add(id)
-		}
-	}
-	return err
 }
 
 // writeAlarms is called last, when the size of the file is known but for a few pages.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 
 	"druid.internal/druid/internal/backup/snapshot"
-	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/hosttest"
 )
 
@@ -165,7 +165,7 @@ func TestLeasesGrantedAfterTheBaseComeBack(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "restored")
 		r := mustRestore(t, Source{Base: reader(base), BaseName: "base", Deltas: []Delta{
-			deltaOf("d", between(records, at+1, last), codec.Lease{ID: int64(known), TTL: 2222}, codec.Lease{ID: int64(inBase), TTL: 1})}},
+			deltaOf("d", between(records, at+1, last), leasesAt(last, map[clientv3.LeaseID]int64{known: 2222}))}},
 			Options{LeaseTTL: 777, KeepHistory: keep}, dir)
 		if diff := cmp.Diff([]int64{int64(known)}, r.LeasesFound); diff != "" {
 			t.Errorf("leases found (-want +got):\n%s", diff)
@@ -180,7 +180,7 @@ func TestLeasesGrantedAfterTheBaseComeBack(t *testing.T) {
 		for id, c := range map[clientv3.LeaseID]struct {
 			ttl  int64
 			keys int
-		}{inBase: {1111, 2}, known: {2222, 1}, unknown: {777, 1}} {
+		}{inBase: {1111, 2}, known: {2222, 1}, unknown: {snapshot.MaxLeaseTTL, 1}} {
 			got, err := s.c.TimeToLive(ctx, id, clientv3.WithAttachedKeys())
 			if err != nil || got.GrantedTTL != c.ttl || len(got.Keys) != c.keys {
 				t.Errorf("lease %x: %+v, %v; want %d s and %d keys", id, got, err, c.ttl, c.keys)
@@ -194,6 +194,16 @@ func TestLeasesGrantedAfterTheBaseComeBack(t *testing.T) {
 		}
 		s.stop()
 	}
+}
+
+// leasesAt is a record of leases at a revision.
+func leasesAt(rev snapshot.Revision, ttls map[clientv3.LeaseID]int64) snapshot.LeaseRecord {
+	r := snapshot.LeaseRecord{Revision: rev}
+	for id, ttl := range ttls {
+		r.States = append(r.States, snapshot.LeaseState{ID: int64(id), TTL: ttl})
+	}
+	slices.SortFunc(r.States, func(a, b snapshot.LeaseState) int { return snapshot.CompareLeases(a.ID, b.ID) })
+	return r
 }
 
 func TestHashKVOfADatabaseIsThatOfItsEtcd(t *testing.T) {

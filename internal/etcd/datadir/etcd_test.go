@@ -199,7 +199,7 @@ func recordsOf(t testing.TB, events []*mvccpb.Event, received func(rev int64) in
 // memoryDelta is a delta whose records lie in memory.
 type memoryDelta struct {
 	records []codec.Record
-	leases  []codec.Lease
+	leases  []snapshot.LeaseRecord
 	batch   int
 	fail    error // instead of io.EOF
 }
@@ -216,10 +216,10 @@ func (d *memoryDelta) Next() (*codec.Batch, error) {
 	d.records = d.records[n:]
 	return b, nil
 }
-func (d *memoryDelta) Leases() []codec.Lease { return d.leases }
-func (d *memoryDelta) Close() error          { return nil }
+func (d *memoryDelta) Leases() []snapshot.LeaseRecord { return d.leases }
+func (d *memoryDelta) Close() error                   { return nil }
 
-func deltaOf(name string, records []codec.Record, leases ...codec.Lease) Delta {
+func deltaOf(name string, records []codec.Record, leases ...snapshot.LeaseRecord) Delta {
 	d := Delta{Name: name, Open: func(o codec.ReaderOptions) (Records, error) {
 		return &memoryDelta{records: records, leases: leases, batch: 7}, nil
 	}}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"runtime"
 	"sync"
-	"unsafe"
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/codec"
@@ -57,16 +56,13 @@ type feed struct {
 
 type queue struct {
 	parcels []*parcel
-	leases  []codec.Lease
+	leases  []snapshot.LeaseRecord
 	err     error // io.EOF: complete
 }
 
 // currentAhead is how many parcels of the delta in use may wait for twice the budget. One may wait
 // whatever its size.
 const currentAhead = 4
-
-// leaseBytes is the memory of one known lease.
-const leaseBytes = int64(unsafe.Sizeof(codec.Lease{}))
 
 // newFeed begins to decode. What waits as parcels takes at most the budget, what is unpacked at
 // once half as much again.
@@ -97,7 +93,7 @@ func newFeed(ctx context.Context, deltas []Delta, s *seeds, parallel int, budget
 				leases, err := f.pump(i)
 				f.mu.Lock()
 				f.queues[i].leases, f.queues[i].err = leases, err
-				f.held += leaseBytes * int64(len(leases))
+				f.held += leasesSize(leases)
 				f.change.Broadcast()
 				f.mu.Unlock()
 			}
@@ -142,7 +138,7 @@ func (f *feed) close() {
 }
 
 // pump decodes the delta i to its end, which is io.EOF.
-func (f *feed) pump(i int) (_ []codec.Lease, err error) {
+func (f *feed) pump(i int) (_ []snapshot.LeaseRecord, err error) {
 	named := func(err error) error { return fmt.Errorf("%s: %w", f.deltas[i].Name, err) }
 	unpacking := false
 	defer func() {
@@ -244,15 +240,24 @@ func (f *feed) next(ctx context.Context, i int) (*parcel, error) {
 	return p, nil
 }
 
-// leases returns those known to the delta i, once, after its io.EOF.
-func (f *feed) leases(i int) []codec.Lease {
+// leases are the records of leases of the delta i, after its io.EOF. They are handed out once.
+func (f *feed) leases(i int) []snapshot.LeaseRecord {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q := &f.queues[i]
-	f.held -= leaseBytes * int64(len(q.leases))
+	records := f.queues[i].leases
+	f.queues[i].leases = nil
+	f.held -= leasesSize(records)
 	f.change.Broadcast()
-	defer func() { q.leases = nil }()
-	return q.leases
+	return records
+}
+
+// leasesSize is the memory of records, in bytes.
+func leasesSize(records []snapshot.LeaseRecord) int64 {
+	n := int64(0)
+	for _, r := range records {
+		n += 64 + 16*int64(len(r.States))
+	}
+	return n
 }
 
 func (f *feed) release(p *parcel) {

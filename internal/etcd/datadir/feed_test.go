@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/etcd/codec"
 )
 
@@ -25,8 +26,8 @@ func (r *oneRecord) Next() (*codec.Batch, error) {
 	r.left = 0
 	return b, nil
 }
-func (*oneRecord) Leases() []codec.Lease { return nil }
-func (*oneRecord) Close() error          { return nil }
+func (*oneRecord) Leases() []snapshot.LeaseRecord { return nil }
+func (*oneRecord) Close() error                   { return nil }
 
 func TestDeltasAreUnpackedOnlySoFarAhead(t *testing.T) {
 	const count, parallel, budget, size = 40, 6, 1 << 20, 1 << 18

@@ -31,8 +31,9 @@ type Options struct {
 	// not lead beyond MaxRevision. 0: no.
 	BumpRevision int64
 
-	// LeaseTTL is the time to live, in seconds, given to leases that live keys refer to and of
-	// which nothing else is known; 0 means DefaultLeaseTTL.
+	// LeaseTTL is the time to live, in seconds, of leases that live keys are attached to and no source
+	// tells of, if the deltas have no records of leases at all; 0 means DefaultLeaseTTL. If they have,
+	// such leases get snapshot.MaxLeaseTTL, because a shorter one could delete keys that etcd kept.
 	LeaseTTL int64
 	// QuotaBytes is the etcd's backend quota; a NOSPACE alarm is dropped when the result is
 	// smaller. 0 means DefaultQuotaBytes.
@@ -121,8 +122,9 @@ type Report struct {
 	DatabaseBytes int64
 	SpilledBytes  int64 // records and tables that did not fit into memory
 
-	LeasesFound []int64 // missing from the base, restored with the time to live recorded in deltas
-	LeasesMade  []int64 // missing everywhere, made with Options.LeaseTTL
+	LeasesFound     []int64 // not in the base, or granted again since, with the time to live recorded in deltas
+	LeasesMade      []int64 // live keys are attached to them, and their time to live is AssumedLeaseTTL or longer
+	AssumedLeaseTTL int64   // seconds
 
 	AlarmsCleared []string
 	AlarmsKept    []string

@@ -49,12 +49,12 @@ type rebuild struct {
 	stopped    bool              // the target is reached
 	bumps      bool              // there are records of revision bumps
 	revisions  recentRevisions
-	leaseTTLs  map[int64]int64
+	table      *leaseTable
 	hidden     bitmap // ordinals of the new file whose key has a newer record, if it keeps some history
 }
 
 func newRebuild(src Source, o Options, scratch string, out *os.File, m *membershipRecords) *rebuild {
-	return &rebuild{src: src, o: o, scratch: scratch, members: m, room: o.reserve(scratch), seeds: newSeeds(), out: newSink(out, o.reserve(filepath.Dir(out.Name()))), floor: -1, leaseTTLs: map[int64]int64{}}
+	return &rebuild{src: src, o: o, scratch: scratch, members: m, room: o.reserve(scratch), seeds: newSeeds(), out: newSink(out, o.reserve(filepath.Dir(out.Name()))), floor: -1}
 }
 
 func (r *rebuild) close() {
@@ -117,7 +117,7 @@ func (r *rebuild) take(e *entry, k, v []byte, sum keySum) error {
 		return err
 	}
 	if e.lease != 0 {
-		if err := r.leases.add(spooled{ordinal: ordinal, lease: e.lease}); err != nil {
+		if err := r.leases.add(spooled{ordinal: ordinal, main: e.main, lease: e.lease}); err != nil {
 			return err
 		}
 	}
@@ -129,6 +129,9 @@ func (r *rebuild) take(e *entry, k, v []byte, sum keySum) error {
 
 // readDeltas takes the records of all deltas up to the target.
 func (r *rebuild) readDeltas(ctx context.Context) error {
+	if err := r.readLeases(); err != nil {
+		return err
+	}
 	for i := range r.src.Deltas {
 		if r.stopped {
 			break
@@ -178,9 +181,7 @@ func (r *rebuild) readDelta(ctx context.Context, i int) error {
 	if d.Last != 0 && last != d.Last {
 		return fmt.Errorf("%s: %w: its last revision is %d, want %d", d.Name, ErrNotAsNamed, last, d.Last)
 	}
-	for _, l := range r.feed.leases(i) {
-		r.leaseTTLs[l.ID] = l.TTL
-	}
+	r.table.note(r.feed.leases(i), r.reached)
 	return nil
 }
 

@@ -43,7 +43,7 @@ type Delta struct {
 // when the content turned out whole. Leases is asked after that.
 type Records interface {
 	Next() (*codec.Batch, error)
-	Leases() []codec.Lease
+	Leases() []snapshot.LeaseRecord
 	Close() error
 }
 

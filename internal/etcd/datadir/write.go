@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"druid.internal/druid/internal/backup/snapshot"
 )
@@ -121,29 +120,16 @@ func (r *rebuild) progressOfWriting(ordinal uint64, at snapshot.Revision) {
 	r.o.Progress(Progress{Phase: Writing, Bytes: written, Total: total, Revision: at})
 }
 
-// neededLeases are the ids of leases that keys alive refer to, sorted as the lease bucket is.
-func (r *rebuild) neededLeases() ([]int64, error) {
-	needed := map[int64]struct{}{}
+// neededLeases are the ids of leases that live keys are attached to, each with the revision of the
+// oldest of these keys.
+func (r *rebuild) neededLeases() (map[int64]snapshot.Revision, error) {
+	needed := map[int64]snapshot.Revision{}
 	superseded := func(o uint64) bool { return r.tracker.superseded.has(o) }
 	err := r.leases.eachOf(superseded, func(s spooled) error {
-		needed[s.lease] = struct{}{}
+		if oldest, is := needed[s.lease]; !is || s.main < oldest {
+			needed[s.lease] = s.main
+		}
 		return nil
 	})
-	ids := make([]int64, 0, len(needed))
-	for id := range needed {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, compareLeases)
-	return ids, err
-}
-
-// compareLeases is the order of the lease bucket, whose keys are unsigned.
-func compareLeases(a, b int64) int {
-	switch x, y := uint64(a), uint64(b); {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
+	return needed, err
 }

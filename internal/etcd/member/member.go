@@ -156,6 +156,22 @@ func (m *Member) HashKV(ctx context.Context, rev snapshot.Revision) (snapshot.Ha
 	return h, nil
 }
 
+// Leases are the ids of all leases that this member has applied, in no order. They come in one answer,
+// which etcd sorts: of 60,000 leases that takes some 50 ms.
+func (m *Member) Leases(ctx context.Context) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
+	r, err := m.client.Leases(ctx)
+	if err != nil {
+		return nil, explain("list etcd's leases", m.endpoint, err)
+	}
+	ids := make([]int64, len(r.Leases))
+	for i, l := range r.Leases {
+		ids[i] = int64(l.ID)
+	}
+	return ids, nil
+}
+
 // LeaseTTL is the time to live that lease id was granted, in seconds, and what remains of it.
 // A lease that does not exist (any more) has granted 0 and remaining -1.
 func (m *Member) LeaseTTL(ctx context.Context, id int64) (granted, remaining int64, err error) {
