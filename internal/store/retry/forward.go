@@ -30,19 +30,19 @@ func (s *Store) Delete(ctx context.Context, v store.Version) error {
 func (s *Store) Extend(ctx context.Context, v store.Version, until time.Time) (r immutability.Retention, err error) {
 	err = again(ctx, s, "extend", v.String(), func(e store.Extender) (err error) {
 		r, err = e.Extend(ctx, v, until)
-		return err
+		return s.maySettle(ctx, v, err)
 	})
 	return r, err
 }
 
 // SetHold implements store.Holder.
 func (s *Store) SetHold(ctx context.Context, v store.Version, on bool) error {
-	return again(ctx, s, "hold", v.String(), func(h store.Holder) error { return h.SetHold(ctx, v, on) })
+	return again(ctx, s, "hold", v.String(), func(h store.Holder) error { return s.maySettle(ctx, v, h.SetHold(ctx, v, on)) })
 }
 
 // SetTag implements store.Tagger.
 func (s *Store) SetTag(ctx context.Context, v store.Version, key, value string) error {
-	return again(ctx, s, "tag", v.String(), func(t store.Tagger) error { return t.SetTag(ctx, v, key, value) })
+	return again(ctx, s, "tag", v.String(), func(t store.Tagger) error { return s.maySettle(ctx, v, t.SetTag(ctx, v, key, value)) })
 }
 
 // Inspect implements store.Inspector.

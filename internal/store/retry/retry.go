@@ -168,6 +168,9 @@ func passing(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
 	}
+	if settling := (settlingError{}); errors.As(err, &settling) {
+		return true
+	}
 	var timeout interface{ Timeout() bool }
 	return errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -170,6 +170,42 @@ func TestWhatDoesNotPassIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
+// An eventually consistent store refuses to change what was written a moment ago, and soon does not.
+func TestALateRefusalOfAChangeIsRepeated(t *testing.T) {
+	for op, change := range map[storetest.Op]func(*rig, store.Version) error{
+		storetest.OpExtend: func(r *rig, v store.Version) error {
+			_, err := r.Extend(t.Context(), v, start.Add(48*time.Hour))
+			return err
+		},
+		storetest.OpHold: func(r *rig, v store.Version) error { return r.SetHold(t.Context(), v, true) },
+		storetest.OpTag:  func(r *rig, v store.Version) error { return r.SetTag(t.Context(), v, "a", "b") },
+	} {
+		for _, cause := range []error{store.ErrForbidden, store.ErrNotFound} {
+			profile := storetest.S3Like()
+			profile.Default, profile.Period = immutability.ModeCompliance, 24*time.Hour
+			r := newRig(profile)
+			v := mustPut(t, r, "a", []byte("x")).Version
+			refusal := func(n int) storetest.Fault {
+				return storetest.Fail(cause).On(op, "").For(n)
+			}
+			r.faulty.Inject(refusal(2))
+			if err := change(r, v); err != nil || len(r.waits) != 2 {
+				t.Errorf("%s, %v twice: %v after %d waits, want success after 2", op, cause, err, len(r.waits))
+			}
+			r.faulty.Inject(refusal(4))
+			if err := change(r, v); !errors.Is(err, cause) || errors.Is(err, store.ErrUnreachable) {
+				t.Errorf("%s, %v for ever: %v", op, cause, err)
+			}
+			r.clock.Advance(time.Minute)
+			r.waits = nil
+			r.faulty.Inject(refusal(1))
+			if err := change(r, v); !errors.Is(err, cause) || len(r.waits) != 0 {
+				t.Errorf("%s of what is a minute old, %v: %v after %d waits, want the refusal at once", op, cause, err, len(r.waits))
+			}
+		}
+	}
+}
+
 func TestTimeoutsPass(t *testing.T) {
 	r := newRig(storetest.S3Like(), storetest.Fail(context.DeadlineExceeded).For(2))
 	mustPut(t, r, "a", []byte("x"))

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
@@ -59,7 +61,7 @@ func (w *write) insistOnLock(ctx context.Context, v store.Version, head *awss3.H
 		_, err := w.s.client.PutObjectRetention(ctx, &awss3.PutObjectRetentionInput{
 			Bucket: &w.s.opts.Bucket, Key: &v.Key, VersionId: versionID(v),
 			Retention: &types.ObjectLockRetention{Mode: types.ObjectLockRetentionMode(w.lock.mode), RetainUntilDate: w.lock.until},
-		})
+		}, untilSettled)
 		if err != nil {
 			return fmt.Errorf("lock it: %w", w.s.classify(ctx, err))
 		}
@@ -79,6 +81,18 @@ func (w *write) insistOnLock(ctx context.Context, v store.Version, head *awss3.H
 			want.Mode, want.Until.UTC().Format(time.RFC3339), got.Mode, got.Until.UTC().Format(time.RFC3339))
 	}
 	return err
+}
+
+// untilSettled repeats a request about what was written a moment ago also when it is refused or not
+// found: on an eventually consistent server both may pass.
+func untilSettled(o *awss3.Options) { o.Retryer = settling{o.Retryer} }
+
+// settling is a retryer that repeats after 403 and 404.
+type settling struct{ aws.Retryer }
+
+func (r settling) IsErrorRetryable(err error) bool {
+	status := statusOf(err)
+	return status == http.StatusForbidden || status == http.StatusNotFound || r.Retryer.IsErrorRetryable(err)
 }
 
 func (w *write) insistOnTags(ctx context.Context, v store.Version, head *awss3.HeadObjectOutput) error {
