@@ -128,12 +128,36 @@ type (
 	Copier interface {
 		Copy(ctx context.Context, from Reader, src Version, key string, opts PutOptions) (Object, error)
 	}
+	// Rehearser tries the changes that roles make to a store, to find out whether it permits them. key
+	// must be one that nobody uses. Nothing stays: an upload is begun and aborted, and everything else is
+	// requested for a version that does not exist. A trial succeeds if the store permits the change.
+	Rehearser interface {
+		Rehearse(ctx context.Context, key string) []Trial
+	}
 	// Inspector reads how the bucket protects its objects. What it returns is configuration,
 	// not proof.
 	Inspector interface {
 		Inspect(ctx context.Context) (Bucket, error)
 	}
 )
+
+// Change is a kind of change to a store, for which an identity needs a right.
+type Change string
+
+// The changes.
+const (
+	ChangeWrite  Change = "write objects"
+	ChangeAbort  Change = "abort uploads"
+	ChangeDelete Change = "delete versions"
+	ChangeExtend Change = "extend locks"
+	ChangeTag    Change = "tag versions"
+)
+
+// Trial is a change that was tried, and the error if the store does not permit it.
+type Trial struct {
+	Change Change
+	Err    error
+}
 
 // Bucket is the protection a bucket is configured to give.
 type Bucket struct {
