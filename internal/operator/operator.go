@@ -30,6 +30,7 @@ import (
 	"druid.internal/druid/internal/operator/cluster"
 	"druid.internal/druid/internal/operator/config"
 	"druid.internal/druid/internal/operator/copytask"
+	"druid.internal/druid/internal/operator/kube"
 	"druid.internal/druid/internal/operator/operatortask"
 )
 
@@ -143,6 +144,7 @@ func connection(to *rest.Config, c config.ClientConnection) *rest.Config {
 	to = rest.CopyConfig(to)
 	to.QPS, to.Burst = float32(c.QPS), c.Burst
 	to.ContentType, to.AcceptContentTypes = c.ContentType, c.AcceptContentTypes
+	to.Wrap(kube.LimitAnswers)
 	to.DisableCompression = true // to unpack the Leases of all members takes a tenth of what an idle operator does
 	return to
 }

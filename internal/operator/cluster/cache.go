@@ -32,19 +32,27 @@ func CacheOptions() cache.Options {
 	return o
 }
 
-// strip takes out of an object what nobody reads.
+// strip takes out of an object what nobody reads, and keeps of what is not ours the head alone.
 func strip(object any) (any, error) {
 	o, ok := object.(client.Object)
 	if !ok {
 		return object, nil // the last state of one that was deleted unseen
 	}
-	kept := kube.Writers(o)
+	abridge(o)
+	o = bounded(o)
+	share(o)
+	return o, nil
+}
+
+// abridge takes out of an object what nobody reads.
+func abridge(object client.Object) {
+	kept := kube.Writers(object)
 	for i, m := range kept {
 		if m.Manager == kube.FieldManager {
 			kept[i].Manager, kept[i].APIVersion, kept[i].FieldsType = kube.FieldManager, shared(m.APIVersion), shared(m.FieldsType)
 		}
 	}
-	o.SetManagedFields(kept)
+	object.SetManagedFields(kept)
 	switch o := object.(type) {
 	case *corev1.Pod:
 		o.Spec = desired.Abridge(o.Spec)
@@ -52,6 +60,4 @@ func strip(object any) (any, error) {
 		// The member's own token writes it, and what stands there is copied into the status of the Etcd.
 		kube.StatusLimits("etcdmembers").Clip(&o.Status)
 	}
-	share(o)
-	return object, nil
 }

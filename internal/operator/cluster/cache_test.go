@@ -24,7 +24,7 @@ func TestTheCacheKeepsThatWeWroteAndWhenButNotWhatAndWhatOthersWroteWhereAllIsOu
 		return m
 	}
 	const ours, theirs = `{"f:data":{"f:a":{}}}`, `{"f:data":{"f:b":{}},"f:metadata":{"f:labels":{"f:b":{}}}}`
-	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{newEtcd(1).OwnerReference()}, ManagedFields: []metav1.ManagedFieldsEntry{
 		entry("kubectl", "", theirs), entry(kube.FieldManager, "", ours), entry(kube.FieldManager, "status", ours),
 		entry("labeller", "", `{"f:metadata":{"f:labels":{"f:c":{}}}}`), entry("scaler", "scale", theirs), entry("odd", "", `{"f:da`),
 	}}}

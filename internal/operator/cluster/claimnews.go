@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"druid.internal/druid/internal/operator/kube"
 )
 
 // claimPatience is how long a claim has before it is in trouble, and a StatefulSet to make its pods.
@@ -103,13 +106,20 @@ func troubledClaims(o *Observed, now time.Time) (all []involved) {
 	return all
 }
 
+// maxEvents limits the events about one object, in bytes. Fifty have some 50 KiB.
+const maxEvents = 1 << 20
+
 // eventsOf are the warnings about objects.
 func (r *Reconciler) eventsOf(ctx context.Context, namespace string, about []involved) (all []corev1.Event, err error) {
 	for _, i := range about {
 		var list corev1.EventList
-		err := r.live.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{
+		err := r.live.List(kube.LimitAnswer(ctx, maxEvents), &list, client.InNamespace(namespace), client.MatchingFields{
 			"involvedObject.kind": i.kind, "involvedObject.name": i.name, "type": corev1.EventTypeWarning,
 		}, client.Limit(50))
+		if errors.Is(err, kube.ErrTooLarge) {
+			r.log(ctx).Warn("the events about an object are too large to be read", "namespace", namespace, "kind", i.kind, "name", i.name, "bytes", maxEvents)
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list the events of %s %s: %w", i.kind, i.name, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/operator/kube"
 )
 
 // How the Leases of all members are listed.
@@ -112,20 +113,17 @@ func (h *heartbeats) run(ctx context.Context, tell func(etcd types.NamespacedNam
 func (h *heartbeats) poll(ctx context.Context) ([]types.NamespacedName, error) {
 	began := h.now()
 	found := map[types.NamespacedName][]*coordinationv1.Lease{}
-	for next := ""; ; {
-		var page coordinationv1.LeaseList
-		if err := h.live.List(ctx, &page, ours, client.Limit(heartbeatsPage), client.Continue(next)); err != nil {
-			return nil, err
-		}
+	err := kube.ListPages(ctx, h.live, heartbeatsPage, func(page *coordinationv1.LeaseList) {
 		for i := range page.Items {
 			l := &page.Items[i]
 			etcd := types.NamespacedName{Namespace: l.Namespace, Name: l.Labels[druidv1alpha1.LabelPartOf]}
 			found[etcd] = append(found[etcd], h.kept(etcd, l))
 		}
-		if next = page.Continue; next == "" {
-			return h.take(began, found), nil
-		}
+	}, ours)
+	if err != nil {
+		return nil, err
 	}
+	return h.take(began, found), nil
 }
 
 // kept is a Lease of which as much is what is kept already as can be: most differ only in when they were renewed.
@@ -143,8 +141,7 @@ func (h *heartbeats) kept(etcd types.NamespacedName, l *coordinationv1.Lease) *c
 		return &same
 	}
 	whole := *l // and not the page that it came with
-	_, _ = strip(&whole)
-	return &whole
+	return boundedLease(&whole)
 }
 
 // take replaces what is known by what was found, and returns the Etcds of which a Lease tells something. What was read
@@ -211,8 +208,7 @@ func (h *heartbeats) last(e *druidv1alpha1.Etcd) heard {
 
 // made takes note of a Lease that the operator made a moment ago.
 func (h *heartbeats) made(e *druidv1alpha1.Etcd, l *coordinationv1.Lease) {
-	_, _ = strip(l)
-	h.change(e, l.Name, l)
+	h.change(e, l.Name, boundedLease(l))
 }
 
 // removed takes note of a Lease that the operator removed a moment ago.
@@ -235,12 +231,13 @@ func (h *heartbeats) change(e *druidv1alpha1.Etcd, name string, there ...*coordi
 // read asks for the Leases of one Etcd.
 func (h *heartbeats) read(ctx context.Context, e *druidv1alpha1.Etcd) (heard, error) {
 	key, found := client.ObjectKeyFromObject(e), heard{at: h.now()}
-	var list coordinationv1.LeaseList
-	if err := h.live.List(ctx, &list, client.InNamespace(e.Namespace), client.MatchingLabels{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: e.Name}); err != nil {
+	err := kube.ListPages(ctx, h.live, heartbeatsPage, func(list *coordinationv1.LeaseList) {
+		for i := range list.Items {
+			found.leases = append(found.leases, h.kept(key, &list.Items[i]))
+		}
+	}, client.InNamespace(e.Namespace), client.MatchingLabels{druidv1alpha1.LabelManagedBy: druidv1alpha1.ManagedBy, druidv1alpha1.LabelPartOf: e.Name})
+	if err != nil {
 		return heard{}, fmt.Errorf("list the Leases of %s: %w", e.Name, err)
-	}
-	for i := range list.Items {
-		found.leases = append(found.leases, h.kept(key, &list.Items[i]))
 	}
 	slices.SortFunc(found.leases, byLeaseName)
 	h.mu.Lock()

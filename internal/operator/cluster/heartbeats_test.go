@@ -42,9 +42,9 @@ func (s *leaseServer) List(_ context.Context, list client.ObjectList, options ..
 	o.ApplyOptions(options)
 	begin := 0
 	if o.Continue != "" {
-		if s.between != nil {
-			s.between()
+		if between := s.between; between != nil {
 			s.between = nil
+			between()
 		}
 		begin, _ = strconv.Atoi(o.Continue)
 	}

@@ -105,7 +105,7 @@ func (r *Reconciler) unlabelled(ctx context.Context, o *Observed) error {
 		claims corev1.PersistentVolumeClaimList
 	)
 	for _, list := range []client.ObjectList{&pods, &claims} {
-		if err := r.live.List(ctx, list, with...); err != nil {
+		if err := r.live.List(kube.LimitAnswer(ctx, kube.MaxList), list, with...); err != nil {
 			return fmt.Errorf("list %T of the original's %s: %w", list, o.StatefulSet.Name, err)
 		}
 	}

@@ -211,6 +211,9 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 	if err != nil {
 		return nil, err
 	}
+	if err := r.whole(ctx, o); err != nil {
+		return nil, err
+	}
 	if err := r.findOriginal(ctx, o); err != nil {
 		return nil, err
 	}

@@ -191,7 +191,7 @@ func (r *Reconciler) look(ctx context.Context, object client.Object) (reconcile.
 		// so that of two that were made in the same second each sees what became of the other.
 		r.attempts.turn.Lock()
 		defer r.attempts.turn.Unlock()
-		o, p, err = r.decide(ctx, t, r.live)
+		o, p, err = r.decide(kube.LimitAnswer(ctx, kube.MaxList), t, r.live)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
