@@ -71,7 +71,11 @@ func (b *bench) cluster(ctx context.Context, o members.Options) (*members.Cluste
 		o.Etcd = map[string]any{}
 	}
 	o.Etcd["quota-backend-bytes"] = int64(memberQuota)
-	o.Sidecar = func(_ string, c map[string]any) {
+	more := o.Sidecar
+	o.Sidecar = func(member string, c map[string]any) {
+		if more != nil {
+			more(member, c)
+		}
 		snapshotter := c["snapshotterConfig"].(map[string]any)
 		delete(snapshotter, "deltaSnapshotPeriod")
 		delete(c, "leaderElectionConfig")
