@@ -20,6 +20,7 @@ import (
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/etcd/datadir"
@@ -93,7 +94,7 @@ func (s *sidecar) initializer() {
 		o.Backup = func(ctx context.Context, own datadir.Inspection) (initialize.Backup, error) {
 			b, err := s.bucket(ctx, dir, own)
 			switch {
-			case errors.Is(err, bucket.ErrCrowded) && max(own.Revision, own.AtMost) >= s.followed.least():
+			case (errors.Is(err, bucket.ErrCrowded) || errors.Is(err, catalog.ErrFlooded)) && max(own.Revision, own.AtMost) >= s.followed.least():
 				b = initialize.Backup{State: initialize.BackupCrowded, Why: err.Error(), Reason: backup.Reason(err)}
 			case err != nil:
 				b = initialize.Backup{State: initialize.BackupUnreachable, Why: err.Error(), Reason: backup.Reason(err)}

@@ -11,6 +11,7 @@ import (
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
+	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/collector"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/engine/verifier"
@@ -155,6 +156,9 @@ func names(ctx context.Context, s store.Reader, prefix string) (map[snapshot.Nam
 	err := s.List(ctx, prefix, func(o store.Object) error {
 		if key, err := snapshot.ParseKey(prefix, o.Key); err == nil && !o.Marker && key.Object == snapshot.SnapshotObject {
 			all[bare(key.Name)] = true
+		}
+		if len(all) > catalog.MaxObjects {
+			return fmt.Errorf("%w: more than %d snapshots", catalog.ErrFlooded, catalog.MaxObjects)
 		}
 		return nil
 	})

@@ -160,3 +160,31 @@ func TestOnlySomeForgedVersionsAreMeasured(t *testing.T) {
 		t.Errorf("%d bytes were measured, want %d, and the oldest version to count: %+v", measured, maxMeasured*5, l.Snapshots)
 	}
 }
+
+func TestOwnerRecordsThatNobodyWroteAreBounded(t *testing.T) {
+	rivals := func(i int) string { return fmt.Sprintf("Owner-%08d", 2+i) }
+	genuine := func() store.Store {
+		s := storetest.NewMemory(storetest.S3Like())
+		if _, err := Claim(t.Context(), s, prefix, 0, snapshot.Owner{ID: "ours"}); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for content, want := range map[string]struct {
+		requests int
+		err      error
+	}{"": {1, nil}, "x": {maxOwners, ErrFlooded}} {
+		s := storetest.NewFaulty(flooded{Store: genuine(), n: 5000, key: rivals, content: content})
+		var last *OwnerRecord
+		var failed error
+		for rec, err := range Owners(t.Context(), s, prefix) {
+			last, failed = rec, err
+		}
+		if !errors.Is(failed, want.err) || s.Count(storetest.OpOpen) != want.requests {
+			t.Errorf("content %q: %d records were read, and %v; want %d and %v", content, s.Count(storetest.OpOpen), failed, want.requests, want.err)
+		}
+		if want.err == nil && (last == nil || last.ID != "ours") {
+			t.Errorf("content %q: the oldest record is %+v, want ours", content, last)
+		}
+	}
+}

@@ -120,6 +120,9 @@ func OwnerAt(ctx context.Context, s store.Reader, prefix string, number int64) (
 	return rec, err
 }
 
+// maxOwners bounds the records that Owners reads. Each takeover writes one.
+const maxOwners = 200
+
 // Owners are the records below a prefix, the newest first, whatever numbers are left out. All are listed once, and each is read when it
 // is asked for. An error is the last.
 func Owners(ctx context.Context, s store.Reader, prefix string) iter.Seq2[*OwnerRecord, error] {
@@ -129,7 +132,15 @@ func Owners(ctx context.Context, s store.Reader, prefix string) iter.Seq2[*Owner
 			yield(nil, err)
 			return
 		}
+		read := 0
 		for _, number := range slices.Backward(slices.Sorted(maps.Keys(at))) {
+			if at[number].Size > 0 {
+				read++
+			}
+			if read > maxOwners {
+				yield(nil, fmt.Errorf("%w: more than %d owner records are below %s; delete those that no owner wrote, or move the backups to another prefix", ErrFlooded, maxOwners, place(s, prefix)))
+				return
+			}
 			rec, err := readRecord(ctx, s, number, at[number])
 			if !yield(rec, err) || err != nil {
 				return
@@ -155,6 +166,9 @@ func owners(ctx context.Context, s store.Reader, prefix string) (map[int64]store
 	err := s.List(ctx, prefix, func(o store.Object) error {
 		if key, err := snapshot.ParseKey(prefix, o.Key); err == nil && key.Object == snapshot.OwnerObject && !o.Marker {
 			at[key.Number] = o // versions come newest first
+			if len(at) > MaxObjects {
+				return fmt.Errorf("%w: more than %d owner records are below %s", ErrFlooded, MaxObjects, place(s, prefix))
+			}
 		}
 		return nil
 	})
@@ -162,6 +176,9 @@ func owners(ctx context.Context, s store.Reader, prefix string) (map[int64]store
 }
 
 func readRecord(ctx context.Context, s store.Reader, number int64, v store.Object) (*OwnerRecord, error) {
+	if v.Size == 0 {
+		return parseOwner(number, v.Version, nil), nil
+	}
 	body, err := s.Open(ctx, v.Version, 0, min(v.Size, maxOwnerSize))
 	if err != nil {
 		return nil, err
