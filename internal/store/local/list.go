@@ -14,8 +14,8 @@ import (
 	"druid.internal/druid/internal/store"
 )
 
-// List implements store.Reader. A directory is read whole before its objects are told, so
-// memory is bounded by the largest directory.
+// List implements store.Reader. The names in a directory are read before its objects are told, so
+// memory is bounded by the largest directory: less than 100 bytes for each name.
 func (s *Store) List(ctx context.Context, prefix string, fn func(store.Object) error) error {
 	root, err := s.open(ctx, "list")
 	if err != nil {
@@ -69,21 +69,21 @@ func (w *walk) directory(dir string) error {
 	}
 	sidecars := map[string]bool{}
 	for _, e := range entries {
-		if of, ok := strings.CutPrefix(e.Name(), sidecarMark); ok {
+		if of, ok := strings.CutPrefix(e.name, sidecarMark); ok {
 			sidecars[of] = true
 		}
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.sortName(), b.sortName()) })
 	for _, e := range entries {
-		name := path.Join(dir, e.Name())
+		name := path.Join(dir, e.name)
 		switch {
-		case strings.HasPrefix(e.Name(), hidden):
-		case e.Type()&fs.ModeSymlink != 0:
+		case strings.HasPrefix(e.name, hidden):
+		case e.kind&fs.ModeSymlink != 0:
 			return fmt.Errorf("%s: %w", name, errLink)
-		case e.IsDir():
+		case e.kind.IsDir():
 			err = w.directory(name)
-		case e.Type().IsRegular():
-			err = w.object(name, sidecars[e.Name()])
+		case e.kind.IsRegular():
+			err = w.object(name, sidecars[e.name])
 		}
 		if err != nil {
 			return err
@@ -92,7 +92,24 @@ func (w *walk) directory(dir string) error {
 	return nil
 }
 
-func (w *walk) read(dir string) ([]fs.DirEntry, error) {
+// entry is one name in a directory.
+type entry struct {
+	name string
+	kind fs.FileMode
+}
+
+func (e entry) sortName() string {
+	if e.kind.IsDir() {
+		return e.name + "/"
+	}
+	return e.name
+}
+
+// readAtOnce is how many names are read at a time: the system's description of one is larger than
+// what is kept.
+const readAtOnce = 4096
+
+func (w *walk) read(dir string) ([]entry, error) {
 	if err := w.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -114,18 +131,21 @@ func (w *walk) read(dir string) ([]fs.DirEntry, error) {
 	if !fi.IsDir() {
 		return nil, store.ErrNotFound // an object, so there is nothing below it
 	}
-	entries, err := f.ReadDir(-1)
-	if err != nil && err != io.EOF {
-		return nil, classify(err)
+	var entries []entry
+	for {
+		some, err := f.ReadDir(readAtOnce)
+		for _, e := range some {
+			entries = append(entries, entry{e.Name(), e.Type()})
+		}
+		switch {
+		case err == io.EOF:
+			return entries, nil
+		case err != nil:
+			return nil, classify(err)
+		case w.ctx.Err() != nil:
+			return nil, w.ctx.Err()
+		}
 	}
-	return entries, nil
-}
-
-func sortName(e fs.DirEntry) string {
-	if e.IsDir() {
-		return e.Name() + "/"
-	}
-	return e.Name()
 }
 
 // object tells one object, unless it was deleted since its directory was read.
