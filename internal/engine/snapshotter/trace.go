@@ -67,6 +67,16 @@ func firstOf(events []*mvccpb.Event, rev snapshot.Revision) (first, rest []*mvcc
 	return events[:n], events[n:]
 }
 
+// maxTraced bounds the keys and values of the revision that is compared, and each event: a delta may
+// be forged, and unpack to anything. etcd takes transactions of 1.5 MB unless told otherwise.
+const maxTraced = 32 << 20
+
+// eventOverhead is about the memory of an event besides its key and value.
+const eventOverhead = 256
+
+// errUntraced: the last revision of a delta is too large to be compared.
+var errUntraced = errors.New("its last revision is too large to be compared")
+
 // storedTrace reads the delta d and returns the trace of its last revision.
 func storedTrace(ctx context.Context, s store.Reader, d timeline.Snapshot) (trace, error) {
 	body, err := s.Open(ctx, store.Version{Key: d.Key.String(), ID: d.Version}, 0, -1)
@@ -74,16 +84,20 @@ func storedTrace(ctx context.Context, s store.Reader, d timeline.Snapshot) (trac
 		return trace{}, err
 	}
 	defer body.Close()
-	r, err := codec.NewDeltaReader(body, d.Name().Compression, codec.ReaderOptions{})
+	r, err := codec.NewDeltaReader(body, d.Name().Compression, codec.ReaderOptions{MaxEventBytes: maxTraced})
 	if err != nil {
 		return trace{}, fmt.Errorf("%s: %w", d.Name(), err)
 	}
 	defer r.Close()
 	var events []*mvccpb.Event
+	size := 0
 	for {
 		batch, err := r.Next()
 		if err == io.EOF {
 			return traceOf(d.Last, events), nil
+		}
+		if err == nil {
+			err = ctx.Err()
 		}
 		if err != nil {
 			return trace{}, fmt.Errorf("%s: %w", d.Name(), err)
@@ -91,6 +105,9 @@ func storedTrace(ctx context.Context, s store.Reader, d timeline.Snapshot) (trac
 		for _, rec := range batch.Records {
 			if rec.Main != d.Last {
 				continue
+			}
+			if size += len(rec.Value) + eventOverhead; size > maxTraced {
+				return trace{}, fmt.Errorf("%s: %w", d.Name(), errUntraced)
 			}
 			e := &mvccpb.Event{Kv: &mvccpb.KeyValue{}}
 			if err := e.Kv.Unmarshal(rec.Value); err != nil {
@@ -101,6 +118,7 @@ func storedTrace(ctx context.Context, s store.Reader, d timeline.Snapshot) (trac
 			}
 			events = append(events, e)
 		}
+		batch.Release() // what was unmarshalled is a copy
 	}
 }
 
