@@ -275,7 +275,7 @@ func restoreTable(w io.Writer, dir string, r *restorer.Result) error {
 		rows = append(rows, []string{"alarm", alarm + " kept"})
 	}
 	if d.AuthEnabled {
-		rows = append(rows, []string{"auth", "enabled; changes of users and roles after " + r.Plan.Base.Name().String() + " are not in deltas and are lost"})
+		rows = append(rows, []string{"auth", "enabled; users and roles are those of " + r.Plan.Base.Name().String() + ", and later changes are lost"})
 	}
 	if d.Replaced != nil {
 		rows = append(rows, []string{"replaced", d.Replaced.String()})

@@ -82,6 +82,10 @@ type Manifest struct {
 	LastRevision Revision `json:"lastRevision"` // true last revision of the content: for a full it may be above the name's
 	HashKV       *HashKV  `json:"hashKV,omitempty"`
 
+	// AuthRevision of etcd when the stream of a full began: later changes of users, roles and
+	// authentication may be missing, as no delta holds them. 0: unknown.
+	AuthRevision uint64 `json:"authRevision,omitempty"`
+
 	Events   int64     `json:"events,omitempty"`  // deltas: number of events
 	Earliest time.Time `json:"earliest,omitzero"` // deltas: receive time of the first revision
 	Latest   time.Time `json:"latest,omitzero"`   // fulls: when the stream ended; deltas: receive time of the last revision

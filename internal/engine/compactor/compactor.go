@@ -132,7 +132,7 @@ func (q Request) store(ctx context.Context, res *Result, path string) error {
 	}
 	if b := base.Manifest; b != nil {
 		m.ClusterID, m.MemberID, m.EtcdVersion, m.StorageVersion = b.ClusterID, b.MemberID, b.EtcdVersion, b.StorageVersion
-		m.Suspect = b.Suspect
+		m.Suspect, m.AuthRevision = b.Suspect, b.AuthRevision
 	}
 	if _, err := upload.Put(ctx, q.Into, key.Manifest().String(), bytes.NewReader(m.Encode())); err != nil {
 		return fmt.Errorf("store the manifest of the compacted full: %w", err)

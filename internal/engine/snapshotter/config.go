@@ -24,6 +24,7 @@ type Member interface {
 	WatchAll(ctx context.Context, from snapshot.Revision, pace member.WatchPace, fn func(member.Batch) error) error
 	HashKV(context.Context, snapshot.Revision) (snapshot.HashKV, error)
 	Leases(context.Context) ([]int64, error)
+	AuthRevision(context.Context) (uint64, error)
 	LeaseTTL(ctx context.Context, id int64) (granted, remaining int64, err error)
 }
 

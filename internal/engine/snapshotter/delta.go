@@ -104,6 +104,10 @@ func (n *session) uploadDelta(ctx context.Context, d *cutDelta) error {
 	if resumed {
 		n.wantFull(writtenOn)
 	}
+	select {
+	case n.wrote <- struct{}{}:
+	default:
+	}
 	now := n.cfg.Now()
 	n.cfg.Metrics.taken(name, name.Last, began, now)
 	n.cfg.Metrics.deltas.Set(float64(deltas))

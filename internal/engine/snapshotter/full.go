@@ -105,6 +105,7 @@ type asked struct {
 	purpose   string // of a final one; empty: none in particular
 	demanded  bool   // it is not taken if a full that began since was enough
 	scheduled bool   // it is not taken before a planned stop that is near, nor is one that is demanded
+	unwatched bool   // the watch has ended: it does not wait for deltas
 }
 
 // takeFull takes one full, after the one that is being taken, if there is any. It ends with ctx or
@@ -172,15 +173,19 @@ func (n *session) full(ctx context.Context, which asked) (Taken, error) {
 	if err != nil {
 		return Taken{}, err
 	}
+	auth, authErr := m.AuthRevision(ctx) // before the stream, which has this revision or a later one
+	if authErr != nil {
+		n.log.Debug("the revision of etcd's users is unknown", "error", authErr)
+	}
 	if which.final {
-		if t := n.reusable(rev, which.purpose); t != nil {
+		if t := n.reusable(rev, auth, which.purpose); t != nil {
 			return *t, nil
 		}
 	}
 	if err := n.stillOwner(ctx); err != nil {
 		return Taken{}, err
 	}
-	if n.cfg.DeltaPeriod > 0 {
+	if n.cfg.DeltaPeriod > 0 && !which.unwatched {
 		if rev, err = n.boundary(ctx, m, rev); err != nil {
 			return Taken{}, err
 		}
@@ -198,7 +203,7 @@ func (n *session) full(ctx context.Context, which asked) (Taken, error) {
 	if err != nil {
 		return Taken{}, fmt.Errorf("%s: %w", name, err)
 	}
-	manifest.Suspect, manifest.For = compared.Suspect, which.purpose
+	manifest.Suspect, manifest.For, manifest.AuthRevision = compared.Suspect, which.purpose, auth
 	if compared.HashKV != nil && compared.HashKV.Revision == manifest.LastRevision {
 		manifest.HashKV = compared.HashKV
 	} else if !n.cfg.SkipHashKV {
@@ -224,9 +229,12 @@ func (n *session) full(ctx context.Context, which asked) (Taken, error) {
 
 // reusable is the newest full, if it is final, was taken for the same and etcd is still at its revision. Who
 // names no purpose is served by any.
-func (n *session) reusable(rev snapshot.Revision, purpose string) *Taken {
+func (n *session) reusable(rev snapshot.Revision, auth uint64, purpose string) *Taken {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.lastFull != nil && auth > 0 && n.lastFull.Manifest.AuthRevision != auth {
+		return nil
+	}
 	if n.lastFull == nil || !n.lastFull.Key.Name.Final || n.lastFull.Manifest.LastRevision != rev {
 		return nil
 	}

@@ -10,9 +10,14 @@ import (
 
 // roomless are the fulls that were taken because events found no room; the watch's own.
 type roomless struct {
-	fulls   int               // in a row
-	next    time.Time         // no further one before
+	spacing
 	delayed snapshot.Revision // the last one that is told to wait for next
+}
+
+// spacing makes fulls for one reason rarer the longer the reason persists.
+type spacing struct {
+	fulls int       // in a row
+	next  time.Time // no further one before
 }
 
 // overflow answers that the delta that grows found no room, as on a full disk. What it held is
@@ -63,7 +68,7 @@ func (n *session) overflow(ctx context.Context, why error) error {
 // note counts a full at now and returns how long no further one is taken: at first as long as the
 // longest wait after a failure, for a full costs more than an attempt. It begins anew when none
 // was needed for as long again.
-func (r *roomless) note(now time.Time, retry Backoff, period time.Duration) time.Duration {
+func (r *spacing) note(now time.Time, retry Backoff, period time.Duration) time.Duration {
 	b := Backoff{First: retry.Max, Max: period, Multiply: max(retry.Multiply, 2)}.complete()
 	if r.fulls > 0 && now.Sub(r.next) > b.delay(r.fulls) {
 		r.fulls = 0

@@ -29,6 +29,7 @@ type session struct {
 	leases  *leases
 	slot    chan struct{}   // holds a token while a full is taken
 	asked   chan struct{}   // a full is due
+	wrote   chan struct{}   // a delta was uploaded since followAuth looked
 	seen    trace           // of the last revision that the watch told; the watch's own
 	life    context.Context // ends with the session
 	finish  context.CancelFunc
@@ -83,7 +84,7 @@ func (s *Snapshotter) begin(ctx context.Context) (*session, error) {
 	n := &session{
 		Snapshotter: s, lineage: v.lineage, owner: owner, cluster: status.ClusterID,
 		log:  s.log.With("lineage", string(v.lineage.ID)),
-		slot: make(chan struct{}, 1), asked: make(chan struct{}, 1),
+		slot: make(chan struct{}, 1), asked: make(chan struct{}, 1), wrote: make(chan struct{}, 1),
 		ends: map[string]link{}, leases: newLeases(),
 	}
 	n.life, n.finish = context.WithCancel(context.WithoutCancel(ctx))
@@ -254,6 +255,7 @@ func (n *session) run(ctx context.Context) error {
 		g.Go(func() error { return n.watch(ctx) })
 		g.Go(func() error { return n.uploadDeltas(ctx) })
 		g.Go(func() error { return n.learnLeases(ctx) })
+		g.Go(func() error { return n.followAuth(ctx) })
 	}
 	g.Go(func() error { return n.takeFulls(ctx) })
 	return g.Wait()
@@ -276,6 +278,9 @@ func (n *session) end(ctx context.Context) {
 	if first, last := n.buffer.pending(); last > 0 {
 		n.tell(Event{Code: BufferDropped, Revision: first,
 			Text: fmt.Sprintf("revisions %d to %d were buffered and are not uploaded; they are fetched from etcd again, as long as it has them", first, last)})
+	}
+	if ctx.Err() != nil && n.cfg.DeltaPeriod > 0 { // the program stops, and nothing is wrong with the history
+		n.endAuth(grace)
 	}
 	n.finish()
 	n.buffer.close(ErrStopped)

@@ -28,6 +28,7 @@ type Snapshotter struct {
 	tight      bool   // a delta could not be sealed for want of room: the next session begins tight
 
 	roomless roomless // outlives sessions; the watch's own
+	auth     spacing  // of fulls because of changed users; outlives sessions; followAuth's own
 }
 
 // Taken is a snapshot that is in the bucket.

@@ -172,6 +172,19 @@ func (m *Member) Leases(ctx context.Context) ([]int64, error) {
 	return ids, nil
 }
 
+// AuthRevision is the revision of etcd's users, roles and authentication, which each change of them
+// raises; 1: nothing was ever changed. With authentication enabled it needs the role root, as
+// Snapshot does. Each call is a proposal to the cluster.
+func (m *Member) AuthRevision(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
+	r, err := m.client.AuthStatus(ctx)
+	if err != nil {
+		return 0, explain("read the revision of etcd's users", m.endpoint, err)
+	}
+	return r.AuthRevision, nil
+}
+
 // LeaseTTL is the time to live that lease id was granted, in seconds, and what remains of it.
 // A lease that does not exist (any more) has granted 0 and remaining -1.
 func (m *Member) LeaseTTL(ctx context.Context, id int64) (granted, remaining int64, err error) {
