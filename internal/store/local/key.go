@@ -20,9 +20,11 @@ const maxElement = 240
 var errKey = errors.New("not a possible key for files")
 
 // pathOf is the path of a key below the root. It is the key itself, if no element of it means
-// something else to a file system; it never leads out of the root.
+// something else to a file system; it never leads out of the root. A key that begins with a slash
+// is the same file as the one without, as with upstream.
 func pathOf(key string) (string, error) {
-	for e := range strings.SplitSeq(key, "/") {
+	path := strings.TrimPrefix(key, "/")
+	for e := range strings.SplitSeq(path, "/") {
 		var why string
 		switch {
 		case e == "":
@@ -40,5 +42,5 @@ func pathOf(key string) (string, error) {
 		}
 		return "", fmt.Errorf("%q: %s: %w", key, why, errKey)
 	}
-	return key, nil
+	return path, nil
 }

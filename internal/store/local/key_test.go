@@ -24,7 +24,7 @@ func TestKeysCannotEscapeTheRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newStore(t, root)
-	for _, key := range []string{"../secret", "a/../../secret", "link/secret", "/etc/passwd", secret, "link/../secret", ".."} {
+	for _, key := range []string{"../secret", "a/../../secret", "link/secret", "/../secret", "//etc/passwd", "link/../secret", ".."} {
 		v := store.Version{Key: key}
 		if r, err := s.Open(t.Context(), v, 0, -1); err == nil {
 			r.Close()
@@ -116,7 +116,7 @@ func FuzzPathOf(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if path != key || !filepath.IsLocal(path) || filepath.Clean(path) != path || strings.Contains(path, "/"+hidden) || strings.HasPrefix(path, hidden) {
+		if path != strings.TrimPrefix(key, "/") || !filepath.IsLocal(path) || filepath.Clean(path) != path || strings.Contains(path, "/"+hidden) || strings.HasPrefix(path, hidden) {
 			t.Errorf("pathOf(%q) = %q", key, path)
 		}
 	})

@@ -23,15 +23,17 @@ func (s *Store) List(ctx context.Context, prefix string, fn func(store.Object) e
 	}
 	defer root.Close()
 	w := walk{ctx: ctx, s: s, root: root, fn: fn}
+	dir := ""
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
-		if _, err := pathOf(prefix); err != nil {
+		if dir, err = pathOf(prefix); err != nil {
 			return fmt.Errorf("list: %w", err)
 		}
-		if err := w.noLinksOn(prefix); err != nil {
+		w.lead = strings.TrimSuffix(prefix, dir)
+		if err := w.noLinksOn(dir); err != nil {
 			return fmt.Errorf("list %s: %w", prefix, err)
 		}
 	}
-	if err := w.directory(prefix); err != nil && w.stopped == nil {
+	if err := w.directory(dir); err != nil && w.stopped == nil {
 		return fmt.Errorf("list %s: %w", prefix, err)
 	}
 	return w.stopped
@@ -43,6 +45,7 @@ type walk struct {
 	s       *Store
 	root    *os.Root
 	fn      func(store.Object) error
+	lead    string // the slash with which the prefix, and with it every key, begins
 	stopped error // what fn said
 }
 
@@ -168,6 +171,6 @@ func (w *walk) object(name string, sidecar bool) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	w.s.holds()
-	w.stopped = w.fn(describe(name, fi, a))
+	w.stopped = w.fn(describe(w.lead+name, fi, a))
 	return w.stopped
 }

@@ -17,6 +17,9 @@ const pageSize = 1000
 
 // List implements store.Reader. Locks are the bucket's, so they are told; tags are not.
 func (s *Store) List(ctx context.Context, prefix string, fn func(store.Object) error) error {
+	if strings.HasPrefix(prefix, "/") {
+		return fmt.Errorf("list %s in %s: %w", prefix, s.caps.Location, errRooted)
+	}
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
 		prefix += "/"
 	}

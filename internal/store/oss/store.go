@@ -119,10 +119,13 @@ func checkKey(key string) error {
 	case !utf8.ValidString(key):
 		return errors.New("the key is not valid UTF-8")
 	case strings.HasPrefix(key, "/"), strings.HasPrefix(key, `\`):
-		return errors.New("the key begins with a slash")
+		return errRooted
 	}
 	return nil
 }
+
+// errRooted is returned for keys and prefixes that OSS does not allow.
+var errRooted = fmt.Errorf("OSS allows no keys that begin with a slash: %w; remove the slash from the prefix", store.ErrUnsupported)
 
 // whyMissing tells a missing bucket from a missing object: the answer to a HEAD may not say it.
 func (s *Store) whyMissing(ctx context.Context, err error) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,8 +24,51 @@ func (s *Store) List(ctx context.Context, prefix string, fn func(store.Object) e
 	return s.list(ctx, prefix, fn)
 }
 
-// list calls fn for everything whose key begins with the very characters of prefix.
+// list calls fn for everything whose key begins with the very characters of prefix, but for the
+// leading slash where the server drops it.
 func (s *Store) list(ctx context.Context, prefix string, fn func(store.Object) error) error {
+	bare, rooted := strings.CutPrefix(prefix, "/")
+	if !rooted {
+		return s.listKeys(ctx, prefix, fn)
+	}
+	switch drops, err := s.dropsSlash(ctx); {
+	case err != nil:
+		return fmt.Errorf("list %s in %s: %w", prefix, s.caps.Location, err)
+	case !drops:
+		return s.listKeys(ctx, prefix, fn)
+	}
+	return s.listKeys(ctx, bare, func(o store.Object) error {
+		o.Key = "/" + o.Key
+		return fn(o)
+	})
+}
+
+// dropsSlash reports whether the server stores a key that begins with a slash under the name without
+// it, as MinIO does, which lists nothing below such a prefix. The key "/" is then an empty one, and
+// the request is refused, or answered with a listing, which has no ETag.
+func (s *Store) dropsSlash(ctx context.Context) (bool, error) {
+	if known := s.slash.Load(); known != nil {
+		return *known, nil
+	}
+	out, err := s.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &s.opts.Bucket, Key: aws.String("/")})
+	var drops bool
+	switch classified := s.classify(ctx, err); {
+	case err == nil:
+		out.Body.Close()
+		drops = out.ETag == nil
+	case statusOf(err) == http.StatusBadRequest && !errors.Is(classified, store.ErrCredentials):
+		drops = true
+	case errors.Is(classified, store.ErrForbidden):
+		drops = isMinIO(serverOf(err)) // it judges rights before names
+	case !errors.Is(classified, store.ErrNotFound):
+		return false, classified
+	}
+	s.slash.Store(&drops)
+	return drops, nil
+}
+
+// listKeys calls fn for everything whose key begins with the very characters of prefix.
+func (s *Store) listKeys(ctx context.Context, prefix string, fn func(store.Object) error) error {
 	in := &awss3.ListObjectVersionsInput{
 		Bucket: &s.opts.Bucket,
 		Prefix: &prefix,

@@ -38,6 +38,8 @@ type Store struct {
 	tagsReadable, latestTagsReadable, latestTagsAsked atomic.Bool
 	// found is what New was told of the bucket, for the first Inspect; nil: that has it already.
 	found atomic.Pointer[settings]
+	// slash is whether the server drops the leading slash of keys; nil: it was not asked.
+	slash atomic.Pointer[bool]
 	// trusted: TLS with a verified certificate. verifies: the server was last seen to verify checksums.
 	trusted  bool
 	verifies atomic.Bool
@@ -127,9 +129,9 @@ func (s *Store) discover(ctx context.Context) error {
 // honoursConditions tells by a server's name whether it was seen to refuse an overwrite when
 // asked to (If-None-Match). Others are asked as well, but not believed. AWS is known by its
 // address and not by its name, which others give themselves too.
-func honoursConditions(server string) bool {
-	return strings.HasPrefix(server, "MinIO")
-}
+func honoursConditions(server string) bool { return isMinIO(server) }
+
+func isMinIO(server string) bool { return strings.HasPrefix(server, "MinIO") }
 
 // Capabilities implements store.Reader.
 func (s *Store) Capabilities() store.Capabilities { return s.caps }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"druid.internal/druid/internal/store"
@@ -89,6 +90,37 @@ func oddKeysSurvive(t *testing.T, o Options) {
 		}
 	}
 	wantKeys(t, s, "")
+	aLeadingSlashIsKeptOrRefused(t, s, d)
+}
+
+// aLeadingSlashIsKeptOrRefused proves that a writer and a reader who write the slash mean the same
+// object. A store may take the name without the slash for the same one.
+func aLeadingSlashIsKeptOrRefused(t *testing.T, s store.Store, d store.Deleter) {
+	t.Helper()
+	const prefix, key = "/rooted/a", "/rooted/a/v2/1"
+	o, err := s.Put(t.Context(), key, strings.NewReader("rooted"), store.PutOptions{})
+	if errors.Is(err, store.ErrUnsupported) {
+		if err := s.List(t.Context(), prefix, func(store.Object) error { return nil }); !errors.Is(err, store.ErrUnsupported) {
+			t.Errorf("Put refuses a key that begins with a slash, and List(%q) = %v, want %v", prefix, err, store.ErrUnsupported)
+		}
+		return
+	}
+	if err != nil || o.Key != key {
+		t.Fatalf("Put(%q) = %q, %v", key, o.Key, err)
+	}
+	wantKeys(t, s, prefix, key)
+	wantKeys(t, s, prefix+"/", key)
+	wantKeys(t, s, "/rooted/b")
+	wantBytes(t, key, read(t, s, o.Version), []byte("rooted"))
+	if got := stat(t, s, o.Version); got.Key != key {
+		t.Errorf("Stat(%q) says the key is %q", key, got.Key)
+	}
+	for _, o := range list(t, s, prefix) {
+		if err := d.Delete(t.Context(), o.Version); err != nil {
+			t.Errorf("Delete(%s) = %v", o.Version, err)
+		}
+	}
+	wantKeys(t, s, prefix)
 }
 
 // longName is longer than the names of snapshots and their manifests ever are.
