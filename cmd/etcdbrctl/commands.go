@@ -7,6 +7,7 @@ import (
 
 	"druid.internal/druid/internal/agent"
 	"druid.internal/druid/internal/backup/restoreplan"
+	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/collector"
 	"druid.internal/druid/internal/engine/copier"
 	"druid.internal/druid/internal/engine/downgrader"
@@ -63,7 +64,7 @@ var exitTable = []struct {
 	{is(admin.ErrForeign, admin.ErrNotEmpty, admin.ErrWeaker), exitRefused},
 	{is(verifier.ErrBroken), exitDamaged}, // also when its cause is a loss, which only restoring refuses
 	{as[*restoreplan.LossError], exitRefused},
-	{is(datadir.ErrExists, datadir.ErrForeign, datadir.ErrBusy, snapshotter.ErrOwned, copier.ErrForeign, copier.ErrConflict, collector.ErrNotOwner, excluder.ErrLeavesNothing, downgrader.ErrRefused), exitRefused},
+	{is(datadir.ErrExists, datadir.ErrForeign, datadir.ErrBusy, snapshotter.ErrOwned, catalog.ErrMistaken, copier.ErrForeign, copier.ErrConflict, collector.ErrNotOwner, excluder.ErrLeavesNothing, downgrader.ErrRefused), exitRefused},
 	{is(excluder.ErrUnknown), exitUsage},
 	{is(excluder.ErrLeftNothing), exitDamaged},
 	{is(copier.ErrVanished, copier.ErrNothing), exitDamaged},

@@ -101,7 +101,7 @@ func addStoreConfig(flags *pflag.FlagSet, s *config.Store, set, what string) {
 	flags.StringVar(&s.Container, set+"store-container", "", "bucket, or directory of a Local store; default: environment "+(&storeFlags{set: set}).containerVariable())
 	flags.StringVar(&s.EndpointOverride, set+"store-endpoint-override", "", "URL of the service, when it is not the provider's own")
 	addEncryption(flags, (*open.Encryption)(&s.ServerSideEncryption), set)
-	flags.StringVar(&s.Prefix, set+"store-prefix", "", "path below which this cluster's backups lie, for example NAMESPACE--UID/etcd-main")
+	addPrefix(flags, &s.Prefix, set+"store-prefix")
 	flags.IntVar(&s.MaxParallelChunkUploads, set+"max-parallel-chunk-uploads", s.MaxParallelChunkUploads, "parts of one object sent at the same time")
 	number(flags, &s.MinChunkSize, set+"min-chunk-size", "smallest part of a multi-part upload, in bytes")
 	flags.StringVar(&s.TempDir, set+"snapstore-temp-directory", s.TempDir, "where deltas are spilled that outgrow memory")

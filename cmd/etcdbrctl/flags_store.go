@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/locked"
 	"druid.internal/druid/internal/store/open"
@@ -20,10 +21,11 @@ import (
 type storeFlags struct {
 	set string // "" or "source-"
 
-	provider, container, endpoint, prefix, tempDir string
-	parallelUploads                                int
-	minChunkSize                                   int64
-	encryption                                     open.Encryption
+	provider, container, endpoint, tempDir string
+	prefix                                 snapshot.Prefix
+	parallelUploads                        int
+	minChunkSize                           int64
+	encryption                             open.Encryption
 
 	lockPeriod time.Duration // 0: no lock is asked for
 	lockMode   string        // empty: compliance
@@ -62,7 +64,7 @@ func (f *storeFlags) add(flags *pflag.FlagSet, set, what string) {
 	flags.StringVar(&f.provider, name("storage-provider"), "", "kind of "+what+": "+open.Supported())
 	flags.StringVar(&f.container, name("store-container"), "", "bucket, or directory of a Local store; default: environment "+f.containerVariable())
 	flags.StringVar(&f.endpoint, name("store-endpoint-override"), "", "URL of the service, when it is not the provider's own")
-	flags.StringVar(&f.prefix, name("store-prefix"), "", "path below which this cluster's backups lie, for example NAMESPACE--UID/etcd-main")
+	addPrefix(flags, &f.prefix, name("store-prefix"))
 	flags.IntVar(&f.parallelUploads, name("max-parallel-chunk-uploads"), 5, "parts of one object sent at the same time")
 	flags.Int64Var(&f.minChunkSize, name("min-chunk-size"), 5<<20, "smallest part of a multi-part upload, in bytes")
 	if set != sourceSet { // nothing is written there
@@ -78,6 +80,13 @@ const sourceSet = "source-"
 func addEncryption(flags *pflag.FlagSet, e *open.Encryption, set string) {
 	flags.StringVar(&e.Algorithm, set+"store-server-side-encryption", "", "server-side encryption that each upload to S3 requests: AES256, aws:kms or aws:kms:dsse; empty: that of the credentials or the environment, else the bucket's default")
 	flags.StringVar(&e.KMSKeyID, set+"store-kms-key-id", "", "key of aws:kms, by ID, ARN or alias; empty: the account's own key for S3")
+}
+
+// addPrefix adds the flag of a prefix. Operators, upstream's too, give it with an empty value for the
+// root of a bucket.
+func addPrefix(flags *pflag.FlagSet, p *snapshot.Prefix, name string) {
+	flags.Var(p, name, "path below which this cluster's backups lie, for example NAMESPACE--UID/etcd-main")
+	flags.Lookup(name).Annotations = map[string][]string{mayBeEmpty: {"the root of the bucket"}}
 }
 
 func (f *storeFlags) containerVariable() string {

@@ -17,7 +17,7 @@ const manySnapshots = 60
 // table prints the view for people: what one can restore to, the timeline drawn with its chains, every
 // snapshot (of a lineage with many only if all), and what is noteworthy.
 func (v listView) table(w io.Writer, width int, all bool) error {
-	fmt.Fprintf(w, "%s, prefix %s\n", v.Store, orDash(v.Prefix))
+	fmt.Fprintf(w, "%s, prefix %s\n", v.Store, orDash(v.Prefix.String()))
 	if len(v.Lineages) == 0 {
 		fmt.Fprintln(w, "\nno snapshots")
 	}

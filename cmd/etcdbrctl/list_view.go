@@ -10,10 +10,10 @@ import (
 
 // listView is what `list` prints: as a table, drawn, or as it stands with -o json.
 type listView struct {
-	Store    string        `json:"store"`
-	Prefix   string        `json:"prefix"`
-	Lineages []lineageView `json:"lineages"` // newest first
-	Findings []findingView `json:"findings"` // the gravest first
+	Store    string          `json:"store"`
+	Prefix   snapshot.Prefix `json:"prefix"`
+	Lineages []lineageView   `json:"lineages"` // newest first
+	Findings []findingView   `json:"findings"` // the gravest first
 }
 
 type lineageView struct {
@@ -74,7 +74,7 @@ type findingView struct {
 	Text     string             `json:"text"`
 }
 
-func newListView(store, prefix string, t timeline.Timeline, retention map[timeline.Ref]*immutability.Retention) listView {
+func newListView(store string, prefix snapshot.Prefix, t timeline.Timeline, retention map[timeline.Ref]*immutability.Retention) listView {
 	v := listView{Store: store, Prefix: prefix, Lineages: []lineageView{}, Findings: []findingView{}}
 	for _, l := range t.Lineages {
 		lv := lineageView{Lineage: l.Lineage, Newest: l.Newest, Restorable: []windowView{}, Snapshots: []snapshotView{}}

@@ -115,6 +115,8 @@ func (s *sidecar) bucket(ctx context.Context, dir string, data datadir.Inspectio
 	}
 	f, err := look(ctx, st, s.Config.Store.Prefix, dir, data, int64(s.Config.Restoration.MemoryLimit))
 	switch {
+	case errors.Is(err, catalog.ErrMistaken): // there are backups: a member without data must not begin without them
+		return initialize.Backup{State: initialize.BackupExists, Relation: initialize.RelationUnknown, Broken: err.Error()}, nil
 	case err != nil:
 		return initialize.Backup{}, err
 	case f.Empty:
@@ -131,7 +133,7 @@ func (s *sidecar) bucket(ctx context.Context, dir string, data datadir.Inspectio
 }
 
 // look reads the bucket, briefly if etcd can serve the data in any case.
-func look(ctx context.Context, st store.Reader, prefix, dir string, data datadir.Inspection, memory int64) (bucket.Facts, error) {
+func look(ctx context.Context, st store.Reader, prefix snapshot.Prefix, dir string, data datadir.Inspection, memory int64) (bucket.Facts, error) {
 	own := ownOf(dir, data, memory)
 	if data.State == datadir.Valid {
 		return bucket.LookBriefly(ctx, st, prefix, own, time.Now)

@@ -46,7 +46,7 @@ func NewBucket(dir, prefix string, format codec.Format) (*Bucket, error) {
 }
 
 func (b *Bucket) path(n snapshot.Name) string {
-	return filepath.Join(b.Dir, filepath.FromSlash(snapshot.SnapshotKey(b.Prefix, n).String()))
+	return filepath.Join(b.Dir, filepath.FromSlash(snapshot.SnapshotKey(snapshot.Prefix(b.Prefix), n).String()))
 }
 
 // tick is the time of the next object: twenty seconds later.
@@ -98,7 +98,7 @@ func (b *Bucket) Full(ctx context.Context, path string, last int64) error {
 	if b.Format == codec.V2JSON {
 		return nil
 	}
-	key := snapshot.SnapshotKey(b.Prefix, n).Manifest().String()
+	key := snapshot.SnapshotKey(snapshot.Prefix(b.Prefix), n).Manifest().String()
 	return os.WriteFile(filepath.Join(b.Dir, filepath.FromSlash(key)), m.Encode(), 0o600)
 }
 

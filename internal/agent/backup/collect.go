@@ -29,7 +29,7 @@ func (t *term) collect(ctx context.Context) error {
 
 // letGo collects below a prefix, unless another cluster writes the backups by now, which an idle etcd with nothing to upload would
 // not notice otherwise. Snapshots for which stays returns true are kept.
-func (t *term) letGo(ctx context.Context, from *renewing, prefix string, stays func(snapshot.Name) bool) error {
+func (t *term) letGo(ctx context.Context, from *renewing, prefix snapshot.Prefix, stays func(snapshot.Name) bool) error {
 	if err := t.snapshotter().StillOwner(ctx); err != nil {
 		return err
 	}
@@ -151,9 +151,9 @@ func (t *term) tally(r collector.Report) {
 
 // names are the snapshots below a prefix. Final ones count by the name without that, because
 // copies may have lost it.
-func names(ctx context.Context, s store.Reader, prefix string) (map[snapshot.Name]bool, error) {
+func names(ctx context.Context, s store.Reader, prefix snapshot.Prefix) (map[snapshot.Name]bool, error) {
 	all := map[snapshot.Name]bool{}
-	err := s.List(ctx, prefix, func(o store.Object) error {
+	err := s.List(ctx, string(prefix), func(o store.Object) error {
 		if key, err := snapshot.ParseKey(prefix, o.Key); err == nil && !o.Marker && key.Object == snapshot.SnapshotObject {
 			all[bare(key.Name)] = true
 		}

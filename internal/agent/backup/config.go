@@ -10,6 +10,7 @@ import (
 	"druid.internal/druid/internal/agent/metrics"
 	"druid.internal/druid/internal/agentapi"
 	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/compactor"
 	"druid.internal/druid/internal/engine/snapshotter"
 )
@@ -23,7 +24,7 @@ type Config struct {
 	Voters func(context.Context) ([]Voter, error)
 
 	Store  Source
-	Prefix string     // the store prefix, without the layout element
+	Prefix snapshot.Prefix
 	Second *Secondary // nil: there is no second store
 
 	// Snapshots says how snapshots are taken. Connect, Store, Prefix, Compare, Now, Log and
@@ -72,7 +73,7 @@ type Config struct {
 // Secondary is a second store that is kept like the first.
 type Secondary struct {
 	Source
-	Prefix string
+	Prefix snapshot.Prefix
 	Every  time.Duration // 0 means an hour
 	// Record is a file that remembers what was proven there, so that a store that keeps no
 	// versions need not be read again each time; empty: it is read.

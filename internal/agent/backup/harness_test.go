@@ -287,7 +287,7 @@ func until(t *testing.T, what string, fact func() bool) {
 
 func memory() *storetest.Memory { return storetest.NewMemory(storetest.S3Like()) }
 
-func look(t *testing.T, s store.Reader, prefix string) *catalog.Catalog {
+func look(t *testing.T, s store.Reader, prefix snapshot.Prefix) *catalog.Catalog {
 	t.Helper()
 	c, err := catalog.Read(t.Context(), s, prefix, catalog.Options{})
 	if err != nil {

@@ -316,7 +316,7 @@ func TestNothingIsLostWhenCredentialsChangeUnderLoad(t *testing.T) {
 	}
 }
 
-func countFulls(t *testing.T, s store.Reader, prefix string) int {
+func countFulls(t *testing.T, s store.Reader, prefix snapshot.Prefix) int {
 	t.Helper()
 	n := 0
 	for _, o := range look(t, s, prefix).Listing.Objects {

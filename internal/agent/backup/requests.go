@@ -156,7 +156,7 @@ func age(o store.Object, named, now time.Time) time.Duration {
 func described(ref timeline.Ref, lock *immutability.Retention) agentapi.Snapshot {
 	n := ref.Key.Name
 	s := agentapi.Snapshot{
-		CreatedOn: n.CreatedAt(), Kind: string(n.Kind), SnapDir: ref.Key.Dir, SnapName: n.String(), Prefix: path.Join(ref.Key.Prefix, string(ref.Key.Layout)),
+		CreatedOn: n.CreatedAt(), Kind: string(n.Kind), SnapDir: ref.Key.Dir, SnapName: n.String(), Prefix: path.Join(string(ref.Key.Prefix), string(ref.Key.Layout)),
 		CompressionSuffix: string(n.Compression), StartRevision: int64(n.Start), LastRevision: int64(n.Last), IsFinal: n.Final,
 	}
 	if n.Kind == snapshot.Full {

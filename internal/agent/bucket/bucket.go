@@ -57,7 +57,7 @@ type Facts struct {
 }
 
 // Look reads the bucket. own is nil for a member without data.
-func Look(ctx context.Context, s store.Reader, prefix string, own *Own) (Facts, error) {
+func Look(ctx context.Context, s store.Reader, prefix snapshot.Prefix, own *Own) (Facts, error) {
 	return look(ctx, s, prefix, own, nil)
 }
 
@@ -76,7 +76,7 @@ var ErrCrowded = errors.New("there are too many objects to be read first")
 // when reading more than a crowd of objects takes longer than patience, or when there are more
 // than a catalog holds: anyone who can write to the bucket can add any number, and must not keep
 // etcd from starting. A bucket that does not answer is an error as for Look, however slow it is.
-func LookBriefly(ctx context.Context, s store.Reader, prefix string, own *Own, now func() time.Time) (Facts, error) {
+func LookBriefly(ctx context.Context, s store.Reader, prefix snapshot.Prefix, own *Own, now func() time.Time) (Facts, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	began := now()
@@ -95,7 +95,7 @@ func LookBriefly(ctx context.Context, s store.Reader, prefix string, own *Own, n
 	return f, err
 }
 
-func look(ctx context.Context, s store.Reader, prefix string, own *Own, progress func(catalog.Progress)) (Facts, error) {
+func look(ctx context.Context, s store.Reader, prefix snapshot.Prefix, own *Own, progress func(catalog.Progress)) (Facts, error) {
 	c, err := catalog.Read(ctx, s, prefix, catalog.Options{Progress: progress})
 	if err != nil {
 		return Facts{}, fmt.Errorf("read the bucket: %w", err)

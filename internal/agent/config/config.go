@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"druid.internal/druid/internal/agentapi/auth"
+	"druid.internal/druid/internal/backup/snapshot"
 )
 
 // Config is everything a sidecar is told. Defaults is its sensible state.
@@ -125,14 +126,14 @@ type Snapshotter struct {
 
 // Store is an object store.
 type Store struct {
-	Provider                string `json:"provider"` // empty: nothing is backed up
-	Container               string `json:"container"`
-	Prefix                  string `json:"prefix"`
-	EndpointOverride        string `json:"endpointOverride"`
-	MaxParallelChunkUploads int    `json:"maxParallelChunkUploads"`
-	MinChunkSize            Bytes  `json:"minChunkSize"`
-	TempDir                 string `json:"tempDir"`
-	IsSource                bool   `json:"isSource"`
+	Provider                string          `json:"provider"` // empty: nothing is backed up
+	Container               string          `json:"container"`
+	Prefix                  snapshot.Prefix `json:"prefix"`
+	EndpointOverride        string          `json:"endpointOverride"`
+	MaxParallelChunkUploads int             `json:"maxParallelChunkUploads"`
+	MinChunkSize            Bytes           `json:"minChunkSize"`
+	TempDir                 string          `json:"tempDir"`
+	IsSource                bool            `json:"isSource"`
 	// ObjectLock asks for a lock with each upload; without a period nothing is asked for, and what the
 	// bucket stamps on new objects stands.
 	ObjectLock ObjectLock `json:"objectLock"`

@@ -24,7 +24,7 @@ func (p Plan) Table() string {
 func (d Decision) object() string {
 	name := d.Key
 	if d.Ref.Key.Prefix != "" {
-		name = strings.TrimPrefix(name, d.Ref.Key.Prefix+"/")
+		name = strings.TrimPrefix(name, string(d.Ref.Key.Prefix)+"/")
 	}
 	if d.Version != "" {
 		name += "@" + d.Version

@@ -36,7 +36,7 @@ const (
 
 // Key is a parsed object key. Format is its inverse.
 type Key struct {
-	Prefix string // the store prefix, without the layout element and without slashes at its ends
+	Prefix Prefix
 	Layout Layout
 	Dir    string // "Backup-SECONDS" in layout v1, empty in v2
 	Object ObjectKind
@@ -45,13 +45,9 @@ type Key struct {
 	Number int64  // of an owner record or an exclusion record, from 1
 }
 
-// CleanPrefix is the form of a store prefix that stands in keys: no slashes at the ends, none
-// doubled, no dots. The empty prefix stays empty.
-func CleanPrefix(prefix string) string { return strings.Trim(path.Clean("/"+prefix), "/") }
-
 // SnapshotKey is the key under which the snapshot n is written below prefix.
-func SnapshotKey(prefix string, n Name) Key {
-	return Key{Prefix: CleanPrefix(prefix), Layout: V2, Object: SnapshotObject, Name: n}
+func SnapshotKey(prefix Prefix, n Name) Key {
+	return Key{Prefix: prefix, Layout: V2, Object: SnapshotObject, Name: n}
 }
 
 // Manifest is the key of the manifest that describes the snapshot k.
@@ -73,8 +69,8 @@ func (k Key) Snapshot() Key {
 }
 
 // OwnerKey is the key of the n-th owner record below prefix.
-func OwnerKey(prefix string, n int64) Key {
-	return Key{Prefix: CleanPrefix(prefix), Layout: V2, Object: OwnerObject, Number: n}
+func OwnerKey(prefix Prefix, n int64) Key {
+	return Key{Prefix: prefix, Layout: V2, Object: OwnerObject, Number: n}
 }
 
 // String formats the key. Names of manifests and of records have no four elements between
@@ -91,7 +87,7 @@ func (k Key) String() string {
 	case ExclusionObject:
 		base = fmt.Sprintf("%s%08d-%s", exclusionMark, k.Number, base)
 	}
-	return path.Join(k.Prefix, string(k.Layout), k.Dir, base)
+	return path.Join(string(k.Prefix), string(k.Layout), k.Dir, base)
 }
 
 // probeDir is where `store probe` writes.
@@ -99,27 +95,28 @@ const probeDir = "druid-probe"
 
 // ProbeKey is a key for a probe of the store below prefix, which ParseKey takes for none of the
 // layout. The token makes it unique.
-func ProbeKey(prefix, token string) string { return path.Join(CleanPrefix(prefix), probeDir, token) }
+func ProbeKey(prefix Prefix, token string) string {
+	return path.Join(string(prefix), probeDir, token)
+}
 
 // IsProbe reports whether key is one that ProbeKey makes for prefix.
-func IsProbe(prefix, key string) bool {
+func IsProbe(prefix Prefix, key string) bool {
 	dir, token := path.Split(key)
-	return token != "" && path.Clean(dir) == path.Join(CleanPrefix(prefix), probeDir)
+	return token != "" && path.Clean(dir) == path.Join(string(prefix), probeDir)
 }
 
 // ParseKey reads a key found while listing the store prefix. Anything that Format could not
 // have produced for that very prefix is ErrNotSnapshot: it belongs to somebody else, for
 // example to a cluster whose prefix begins with ours.
-func ParseKey(prefix, key string) (Key, error) {
+func ParseKey(prefix Prefix, key string) (Key, error) {
 	bad := func(why string) (Key, error) {
 		return Key{}, fmt.Errorf("%w: %q: %s", ErrNotSnapshot, key, why)
 	}
-	prefix = CleanPrefix(prefix)
 	rest := key
 	if prefix != "" {
 		var below bool
-		if rest, below = strings.CutPrefix(key, prefix+"/"); !below {
-			return bad("outside of the prefix " + prefix)
+		if rest, below = strings.CutPrefix(key, string(prefix)+"/"); !below {
+			return bad("outside of the prefix " + string(prefix))
 		}
 	}
 	parts := strings.Split(rest, "/")

@@ -73,7 +73,7 @@ type Progress struct {
 
 // Catalog is what a prefix holds.
 type Catalog struct {
-	Prefix   string
+	Prefix   snapshot.Prefix
 	Listing  timeline.Listing
 	Timeline timeline.Timeline
 	// Objects are the versions as the store told them, with tags and retention where asked.
@@ -84,6 +84,10 @@ type Catalog struct {
 	Notes []string
 }
 
+// ErrMistaken is wrapped by Read when there are no backups below the prefix, but below one that is
+// easily confused with it. Such a bucket must not count as empty: a member would begin without its data.
+var ErrMistaken = errors.New("the backups are below another prefix")
+
 // errChanged: something was listed that is gone now. The catalog is read anew.
 var errChanged = errors.New("the bucket changed while it was read")
 
@@ -91,7 +95,7 @@ var errChanged = errors.New("the bucket changed while it was read")
 //
 // An object that disappears between being listed and being read (collected by somebody) makes
 // Read begin anew, at most twice.
-func Read(ctx context.Context, s store.Reader, prefix string, o Options) (*Catalog, error) {
+func Read(ctx context.Context, s store.Reader, prefix snapshot.Prefix, o Options) (*Catalog, error) {
 	var err error
 	for range 3 {
 		var c *Catalog
@@ -105,17 +109,22 @@ func Read(ctx context.Context, s store.Reader, prefix string, o Options) (*Catal
 	return nil, fmt.Errorf("read the catalog of %s: %w", place(s, prefix), err)
 }
 
-func place(s store.Reader, prefix string) string {
+func place(s store.Reader, prefix snapshot.Prefix) string {
 	if prefix == "" {
 		return s.Capabilities().Location
 	}
-	return s.Capabilities().Location + " below " + prefix
+	return s.Capabilities().Location + " below " + string(prefix)
 }
 
-func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*Catalog, error) {
+func readOnce(ctx context.Context, s store.Reader, prefix snapshot.Prefix, o Options) (*Catalog, error) {
 	r := &reading{store: s, opts: o, progress: counter{report: o.Progress}}
 	if err := r.list(ctx, prefix); err != nil {
 		return nil, err
+	}
+	if !slices.ContainsFunc(r.items, func(it *item) bool { return it.key.Object == snapshot.SnapshotObject }) {
+		if err := r.mistaken(ctx, prefix); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.explain(ctx); err != nil {
 		return nil, err
@@ -138,7 +147,7 @@ func readOnce(ctx context.Context, s store.Reader, prefix string, o Options) (*C
 }
 
 // catalog is what the items amount to.
-func (r *reading) catalog(prefix string) *Catalog {
+func (r *reading) catalog(prefix snapshot.Prefix) *Catalog {
 	c := &Catalog{Prefix: prefix, Owner: r.owner}
 	c.Listing.Objects = make([]timeline.Object, 0, len(r.items))
 	hidden := r.hidden()
@@ -161,7 +170,7 @@ func (r *reading) catalog(prefix string) *Catalog {
 	return c
 }
 
-func (r *reading) objects(prefix string) Objects {
+func (r *reading) objects(prefix snapshot.Prefix) Objects {
 	o := newObjects(prefix, len(r.items))
 	for _, it := range r.items {
 		o.add(it.Object)

@@ -28,14 +28,14 @@ const (
 // ErrFlooded is returned by Read for a prefix with more than MaxObjects snapshots.
 var ErrFlooded = errors.New("too many objects")
 
-func (r *reading) list(ctx context.Context, prefix string) error {
+func (r *reading) list(ctx context.Context, prefix snapshot.Prefix) error {
 	limit := r.opts.maxObjects
 	if limit == 0 {
 		limit = MaxObjects
 	}
 	listed := 0
 	var versions []*item // of the key that is being listed
-	err := r.store.List(ctx, prefix, func(o store.Object) error {
+	err := r.store.List(ctx, string(prefix), func(o store.Object) error {
 		listed++
 		r.progress.add(func(p *Progress) { p.Listed++ })
 		key, err := snapshot.ParseKey(prefix, o.Key)

@@ -11,12 +11,12 @@ import (
 // Objects are the versions of a listing as the store told them. There may be a hundred thousand,
 // so they are found by the key as text, which is there anyway.
 type Objects struct {
-	prefix string
+	prefix snapshot.Prefix
 	list   []store.Object
 	at     map[store.Version]int32 // where in list
 }
 
-func newObjects(prefix string, n int) Objects {
+func newObjects(prefix snapshot.Prefix, n int) Objects {
 	return Objects{prefix: prefix, list: make([]store.Object, 0, n), at: make(map[store.Version]int32, n)}
 }
 

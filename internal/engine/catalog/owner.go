@@ -90,7 +90,7 @@ func encodeOwner(o snapshot.Owner) []byte {
 // neither, the one that wrote last wins, and the other may not learn of it.
 //
 // Claiming again what is ours already (a lost response, a restart) succeeds.
-func Claim(ctx context.Context, s store.Store, prefix string, after int64, o snapshot.Owner) (OwnerRecord, error) {
+func Claim(ctx context.Context, s store.Store, prefix snapshot.Prefix, after int64, o snapshot.Owner) (OwnerRecord, error) {
 	key := snapshot.OwnerKey(prefix, after+1).String()
 	content := encodeOwner(o)
 	_, err := s.Put(ctx, key, bytes.NewReader(content), store.PutOptions{})
@@ -115,7 +115,7 @@ func Claim(ctx context.Context, s store.Store, prefix string, after int64, o sna
 }
 
 // OwnerAt is the record with a number; nil: there is none.
-func OwnerAt(ctx context.Context, s store.Reader, prefix string, number int64) (*OwnerRecord, error) {
+func OwnerAt(ctx context.Context, s store.Reader, prefix snapshot.Prefix, number int64) (*OwnerRecord, error) {
 	rec, _, err := oldest(ctx, s, prefix, number)
 	return rec, err
 }
@@ -125,7 +125,7 @@ const maxOwners = 200
 
 // Owners are the records below a prefix, the newest first, whatever numbers are left out. All are listed once, and each is read when it
 // is asked for. An error is the last.
-func Owners(ctx context.Context, s store.Reader, prefix string) iter.Seq2[*OwnerRecord, error] {
+func Owners(ctx context.Context, s store.Reader, prefix snapshot.Prefix) iter.Seq2[*OwnerRecord, error] {
 	return func(yield func(*OwnerRecord, error) bool) {
 		at, err := owners(ctx, s, prefix)
 		if err != nil {
@@ -150,7 +150,7 @@ func Owners(ctx context.Context, s store.Reader, prefix string) iter.Seq2[*Owner
 }
 
 // oldest reads the oldest version of an owner record.
-func oldest(ctx context.Context, s store.Reader, prefix string, number int64) (rec *OwnerRecord, found bool, err error) {
+func oldest(ctx context.Context, s store.Reader, prefix snapshot.Prefix, number int64) (rec *OwnerRecord, found bool, err error) {
 	at, err := owners(ctx, s, prefix)
 	v, found := at[number]
 	if err != nil || !found {
@@ -161,9 +161,9 @@ func oldest(ctx context.Context, s store.Reader, prefix string, number int64) (r
 }
 
 // owners are the oldest versions of the records, by number.
-func owners(ctx context.Context, s store.Reader, prefix string) (map[int64]store.Object, error) {
+func owners(ctx context.Context, s store.Reader, prefix snapshot.Prefix) (map[int64]store.Object, error) {
 	at := map[int64]store.Object{}
-	err := s.List(ctx, prefix, func(o store.Object) error {
+	err := s.List(ctx, string(prefix), func(o store.Object) error {
 		if key, err := snapshot.ParseKey(prefix, o.Key); err == nil && key.Object == snapshot.OwnerObject && !o.Marker {
 			at[key.Number] = o // versions come newest first
 			if len(at) > MaxObjects {

@@ -47,6 +47,30 @@ type item struct {
 
 func (it *item) ref() timeline.Ref { return timeline.Ref{Key: it.key, Version: it.ID} }
 
+// errFound ends a listing at the first object that answers the question.
+var errFound = errors.New("found")
+
+// mistaken returns ErrMistaken if there are backups below a prefix that is easily confused with one
+// that holds none. Credentials that may not list there say nothing about it.
+func (r *reading) mistaken(ctx context.Context, prefix snapshot.Prefix) error {
+	for _, other := range prefix.Mistaken() {
+		err := r.store.List(ctx, string(other), func(o store.Object) error {
+			r.progress.add(func(p *Progress) { p.Listed++ })
+			if key, err := snapshot.ParseKey(other, o.Key); err == nil && !o.Marker && o.Size > 0 && key.Object == snapshot.SnapshotObject {
+				return errFound
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errFound):
+			return fmt.Errorf("%w: none are below %q, but there are some below %q; set the prefix to %q to use them, or choose one that differs by more", ErrMistaken, prefix, other, other)
+		case err != nil && !errors.Is(err, store.ErrForbidden) && !errors.Is(err, store.ErrUnsupported):
+			return err
+		}
+	}
+	return nil
+}
+
 // explain reads everything that says more about the items. Manifests come first, because a
 // delta with a manifest needs no header and a key without a manifest no digest.
 func (r *reading) explain(ctx context.Context) error {

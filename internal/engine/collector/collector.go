@@ -19,7 +19,7 @@ import (
 // Options say what to collect. Prefix and Policy are what matters; the zero policy deletes
 // nothing.
 type Options struct {
-	Prefix string
+	Prefix snapshot.Prefix
 	Policy retention.Policy
 	// Only, unless nil, narrows the policy: what belongs to a snapshot for which it returns false is kept.
 	// Of what the timeline does not know it gets the key alone.

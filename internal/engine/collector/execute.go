@@ -220,7 +220,7 @@ func (x *execution) remaining(ctx context.Context) ([]Remainder, error) {
 		}
 	}
 	var rest []Remainder
-	err := x.c.store.List(ctx, x.plan.Prefix, func(o store.Object) error {
+	err := x.c.store.List(ctx, string(x.plan.Prefix), func(o store.Object) error {
 		r := Remainder{Key: o.Key, Version: o.ID, Marker: o.Marker}
 		switch {
 		case !touched[o.Key]:

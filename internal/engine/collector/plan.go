@@ -10,6 +10,7 @@ import (
 
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/store"
@@ -18,8 +19,8 @@ import (
 // Plan is what is to happen to every version below the prefix, and why. It prints as a table
 // and, being a struct with tags, as JSON.
 type Plan struct {
-	Location string `json:"location"`
-	Prefix   string `json:"prefix"`
+	Location string          `json:"location"`
+	Prefix   snapshot.Prefix `json:"prefix"`
 	retention.Plan
 	// Waiting sums up what could be deleted if a newer chain were proven by reading it.
 	Waiting retention.Total `json:"waiting,omitzero"`
@@ -82,15 +83,15 @@ func (p Plan) WriteTable(w io.Writer) error {
 // waitingLine names what the lack of a proof keeps.
 const waitingLine = "waiting: %s could be deleted if a newer chain were proven by reading it\n"
 
-func below(prefix, key string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(key, strings.Trim(prefix, "/")), "/")
+func below(prefix snapshot.Prefix, key string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(key, string(prefix)), "/")
 }
 
-func where(location, prefix string) string {
+func where(location string, prefix snapshot.Prefix) string {
 	if prefix == "" {
 		return location
 	}
-	return location + " below " + prefix
+	return location + " below " + string(prefix)
 }
 
 func sum(t retention.Total) string { return fmt.Sprintf("%d (%d bytes)", t.Objects, t.Bytes) }

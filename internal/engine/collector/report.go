@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/snapshot"
 )
 
 // Result is what became of a version that was to be deleted.
@@ -44,8 +45,8 @@ type Remainder struct {
 
 // Report is what Execute did.
 type Report struct {
-	Location string `json:"location"`
-	Prefix   string `json:"prefix"`
+	Location string          `json:"location"`
+	Prefix   snapshot.Prefix `json:"prefix"`
 	// Outcomes of every version that the plan deletes, in the order of deletion.
 	Outcomes []Outcome `json:"outcomes"`
 	// Remaining is what a listing after the last deletion still shows although it should

@@ -27,7 +27,7 @@ type Request struct {
 	// From says where the backup is; the newest state is compacted.
 	From   replay.Options
 	Into   store.Store
-	Prefix string
+	Prefix snapshot.Prefix
 
 	Keep        History
 	Compression snapshot.Compression

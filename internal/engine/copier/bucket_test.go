@@ -108,7 +108,7 @@ func (b bucket) keys(prefix string) []string {
 
 func (b bucket) timeline(prefix string) timeline.Timeline {
 	b.T.Helper()
-	return b.Catalog(prefix).Timeline
+	return b.Catalog(snapshot.Prefix(prefix)).Timeline
 }
 
 func (b bucket) options() Options {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/fetch"
 	"druid.internal/druid/internal/store"
@@ -22,13 +22,13 @@ const All = -1
 // without moving the bytes.
 type Source struct {
 	Store  store.Reader
-	Prefix string
+	Prefix snapshot.Prefix
 }
 
 // Destination is where they are copied to.
 type Destination struct {
 	Store  store.Store
-	Prefix string
+	Prefix snapshot.Prefix
 }
 
 // Options say what to copy and how.
@@ -96,7 +96,6 @@ type Copier struct {
 
 // New returns a copier. It fails if the options would copy nothing, or everything onto itself.
 func New(from Source, to Destination, o Options) (*Copier, error) {
-	from.Prefix, to.Prefix = strings.Trim(from.Prefix, "/"), strings.Trim(to.Prefix, "/")
 	switch {
 	case o.MaxBackups == 0:
 		return nil, errors.New("copy: a maximum of 0 backups copies nothing; -1 means all")
@@ -136,11 +135,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // place names one end for people.
-func place(s store.Reader, prefix string) string {
+func place(s store.Reader, prefix snapshot.Prefix) string {
 	c := s.Capabilities()
 	text := c.Provider + " " + c.Location
 	if prefix != "" {
-		text += " below " + prefix
+		text += " below " + string(prefix)
 	}
 	return text
 }
@@ -151,7 +150,7 @@ func object(s store.Reader, key string) string {
 	return fmt.Sprintf("%s in %s %s", key, c.Provider, c.Location)
 }
 
-func (c *Copier) read(ctx context.Context, stage string, s store.Reader, prefix string) (*catalog.Catalog, error) {
+func (c *Copier) read(ctx context.Context, stage string, s store.Reader, prefix snapshot.Prefix) (*catalog.Catalog, error) {
 	return catalog.Read(ctx, s, prefix, catalog.Options{
 		Parallel: max(c.opts.Parallel, 16), Tags: catalog.TagsOfAll,
 		Progress: func(p catalog.Progress) { c.opts.Progress(stage, int64(p.Read), int64(p.ToRead)) },

@@ -169,11 +169,11 @@ func TestFiltersThatLetNothingThroughAndCopiesOntoThemselvesAreRefused(t *testin
 	b := newBucket(t, storetest.S3Like())
 	for title, c := range map[string]struct {
 		o        Options
-		from, to string
+		from, to snapshot.Prefix
 	}{
 		"no backups":      {Options{MaxBackups: 0, MaxAge: All}, oldHome, newHome},
 		"no age":          {Options{MaxBackups: All, MaxAge: 0}, oldHome, newHome},
-		"the same prefix": {b.options(), oldHome, "/" + oldHome + "/"},
+		"the same prefix": {b.options(), oldHome, oldHome},
 	} {
 		if _, err := New(Source{b.Memory, c.from}, Destination{b.Memory, c.to}, c.o); err == nil {
 			t.Errorf("%s: there is a copier", title)

@@ -214,7 +214,7 @@ func (x *execution) recheck(ctx context.Context) error {
 			missing[item.To] = item.Size
 		}
 	}
-	err := x.c.to.Store.List(ctx, x.c.to.Prefix, func(o store.Object) error {
+	err := x.c.to.Store.List(ctx, string(x.c.to.Prefix), func(o store.Object) error {
 		if size, wanted := missing[o.Key]; wanted && !o.Marker && o.Size == size {
 			delete(missing, o.Key)
 		}

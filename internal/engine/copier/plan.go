@@ -113,7 +113,7 @@ func (c *Copier) Plan(ctx context.Context) (Plan, error) {
 
 // copyKey names the copy of s below prefix: the same layout, directory and name, but no full is
 // final at the destination, because the cluster that continues there is not.
-func copyKey(s timeline.Snapshot, prefix string) snapshot.Key {
+func copyKey(s timeline.Snapshot, prefix snapshot.Prefix) snapshot.Key {
 	k := s.Key
 	k.Prefix = prefix
 	if s.Full() {
@@ -122,7 +122,7 @@ func copyKey(s timeline.Snapshot, prefix string) snapshot.Key {
 	return k
 }
 
-func newStep(s timeline.Snapshot, prefix string) Step {
+func newStep(s timeline.Snapshot, prefix snapshot.Prefix) Step {
 	k := copyKey(s, prefix)
 	step := Step{From: s.Key.String(), Version: s.Version, To: k.String(), Kind: s.Name().Kind, Lineage: s.Lineage, Size: s.Size, snap: s, key: k}
 	if s.Manifest != nil && s.Manifest == s.Header {

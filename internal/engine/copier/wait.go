@@ -68,7 +68,7 @@ func (c *Copier) WaitForFinal(ctx context.Context, timeout time.Duration) (Waite
 // worth finding out to which lineage it belongs.
 func (c *Copier) final(ctx context.Context) (Waited, error) {
 	any := false
-	err := c.from.Store.List(ctx, c.from.Prefix, func(o store.Object) error {
+	err := c.from.Store.List(ctx, string(c.from.Prefix), func(o store.Object) error {
 		if k, err := snapshot.ParseKey(c.from.Prefix, o.Key); err == nil && !o.Marker {
 			any = any || k.Object == snapshot.SnapshotObject && k.Name.Kind == snapshot.Full && k.Name.Final
 		}

@@ -64,7 +64,7 @@ func WithManifests(names ...string) []string {
 }
 
 // Catalog is what is below prefix.
-func (b Bucket) Catalog(prefix string) *catalog.Catalog {
+func (b Bucket) Catalog(prefix snapshot.Prefix) *catalog.Catalog {
 	b.T.Helper()
 	c, err := catalog.Read(b.T.Context(), b.Memory, prefix, catalog.Options{})
 	if err != nil {

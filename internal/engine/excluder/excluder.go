@@ -31,7 +31,7 @@ var (
 // Request says which snapshots to take out, or to put back.
 type Request struct {
 	Store  store.Store
-	Prefix string
+	Prefix snapshot.Prefix
 	Names  []snapshot.Name
 
 	Include      bool   // put them back instead

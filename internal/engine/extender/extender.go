@@ -40,7 +40,7 @@ func ParseVerify(s string) (Verify, error) {
 // Request says what to keep locked, and for how long.
 type Request struct {
 	Store   store.Store
-	Prefix  string
+	Prefix  snapshot.Prefix
 	Lineage *snapshot.LineageID // nil: the newest that can be restored
 
 	// Keep names a full that is kept whatever is newer, besides the newest; zero: none. Digest, unless zero, is that of its
@@ -125,7 +125,7 @@ type Object struct {
 // Report is what was done.
 type Report struct {
 	Location string             `json:"location"`
-	Prefix   string             `json:"prefix"`
+	Prefix   snapshot.Prefix    `json:"prefix"`
 	Lineage  snapshot.LineageID `json:"lineage,omitempty"`
 	Base     string             `json:"base"`
 	Deltas   int                `json:"deltas"`
@@ -196,7 +196,7 @@ func Run(ctx context.Context, q Request) (Report, error) {
 	if err != nil {
 		place := x.report.Location
 		if q.Prefix != "" {
-			place += " below " + q.Prefix
+			place += " below " + string(q.Prefix)
 		}
 		return x.report, fmt.Errorf("extend the immutability of %s: %w", place, err)
 	}

@@ -32,7 +32,7 @@ import (
 // Options say what to try.
 type Options struct {
 	// Prefix is where the byte is written, below the directory druid-probe; empty: at the root.
-	Prefix string
+	Prefix snapshot.Prefix
 	// Lock asks for an explicit lock for Period, as a writer configured to lock would. Empty:
 	// none is asked for, so that the bucket's default shows.
 	Lock   immutability.Mode

@@ -160,7 +160,7 @@ func TestThePlanSaysBeforehandWhatStays(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			c.opts.Prefix = "/ns--uid/etcd-main/"
+			c.opts.Prefix = "ns--uid/etcd-main"
 			p, err := prober.New(c.store, deleterFunc(nil), c.opts)
 			if err != nil {
 				t.Fatal(err)

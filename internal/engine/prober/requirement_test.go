@@ -55,7 +55,7 @@ func TestARequirementIsMetOnlyByWhatIsProven(t *testing.T) {
 
 func TestWhatAProbeLeftIsRecognisedAsThat(t *testing.T) {
 	m := storetest.NewMemory(profile(storetest.S3Like(), immutability.ModeCompliance))
-	probe(t, m, m, prober.Options{Prefix: "/a/etcd-main/"})
+	probe(t, m, m, prober.Options{Prefix: "a/etcd-main"})
 	c, err := catalog.Read(t.Context(), m, "a/etcd-main", catalog.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -145,7 +145,7 @@ func (p *Prober) Rights(ctx context.Context, key string, role Role) (Rights, err
 
 // someObject is an object below the prefix, or nil.
 func (p *Prober) someObject(ctx context.Context) (found *store.Version, err error) {
-	err = p.store.List(ctx, p.opts.Prefix, func(o store.Object) error {
+	err = p.store.List(ctx, string(p.opts.Prefix), func(o store.Object) error {
 		if o.Marker {
 			return nil
 		}

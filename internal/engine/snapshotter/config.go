@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
@@ -47,7 +46,7 @@ type Config struct {
 	// something failed.
 	Connect func(context.Context) (Member, error)
 	Store   store.Store
-	Prefix  string       // the store prefix, without the layout element
+	Prefix  snapshot.Prefix
 	Data    IdentityFile // nil: the data directory is not at hand
 
 	Compression      snapshot.Compression // of fulls
@@ -132,7 +131,6 @@ func (c Config) complete() (Config, error) {
 	case c.DeltaPeriod < 0, c.DeltaLimit < 0, c.SpillLimit < 0, c.StreamTimeout < 0, c.Grace < 0:
 		return bad("a negative period or limit")
 	}
-	c.Prefix = strings.Trim(c.Prefix, "/")
 	switch c.Format {
 	case "":
 		c.Format = codec.Native

@@ -111,7 +111,7 @@ func (s *Snapshotter) mayTakeOver(ctx context.Context, current *catalog.OwnerRec
 }
 
 // isSuccessor: owner is the one that current was, made anew, and never owned the prefix itself.
-func isSuccessor(ctx context.Context, s store.Reader, prefix string, current *catalog.OwnerRecord, owner string) (bool, error) {
+func isSuccessor(ctx context.Context, s store.Reader, prefix snapshot.Prefix, current *catalog.OwnerRecord, owner string) (bool, error) {
 	if current.Err != nil || !madeAnew(current.ID, owner) {
 		return false, nil
 	}
@@ -127,7 +127,7 @@ func isSuccessor(ctx context.Context, s store.Reader, prefix string, current *ca
 	return true, nil
 }
 
-func earlierOwner(ctx context.Context, s store.Reader, prefix string, number int64) (*catalog.OwnerRecord, error) {
+func earlierOwner(ctx context.Context, s store.Reader, prefix snapshot.Prefix, number int64) (*catalog.OwnerRecord, error) {
 	rec, err := catalog.OwnerAt(ctx, s, prefix, number)
 	if err != nil {
 		return nil, fmt.Errorf("look who owned the prefix before: %w", err)

@@ -33,6 +33,8 @@ func wrongStore(field string, s *druidv1alpha1.StoreSpec, namespace string) stri
 		return field + ".provider is missing: name whose object store it is, such as aws"
 	case !desired.KnowsProvider(*s.Provider):
 		return fmt.Sprintf("%s.provider %q is not known: use aws, azure, gcp, openstack, alicloud, dell, openshift, stackit or local", field, *s.Provider)
+	case wrongPrefix(s) != nil:
+		return fmt.Sprintf("%s.prefix: %v", field, wrongPrefix(s))
 	case text(s.Container) == "" && desired.Provider(*s.Provider) != local:
 		return field + ".container is missing: name the bucket"
 	case secret != nil && secret.Namespace != "" && secret.Namespace != namespace:
@@ -48,7 +50,7 @@ var local = desired.Provider("local")
 // different accounts, in which buckets of one name are different ones.
 func same(a, b *druidv1alpha1.StoreSpec) bool {
 	provider := desired.Provider(*a.Provider)
-	if provider != desired.Provider(*b.Provider) || text(a.Container) != text(b.Container) || snapshot.CleanPrefix(a.Prefix) != snapshot.CleanPrefix(b.Prefix) {
+	if provider != desired.Provider(*b.Provider) || text(a.Container) != text(b.Container) || place(a) != place(b) {
 		return false
 	}
 	if provider == local {
@@ -58,6 +60,23 @@ func same(a, b *druidv1alpha1.StoreSpec) bool {
 		return false
 	}
 	return a.SecretRef == nil || b.SecretRef == nil || a.SecretRef.Name == "" || b.SecretRef.Name == "" || a.SecretRef.Name == b.SecretRef.Name
+}
+
+func wrongPrefix(s *druidv1alpha1.StoreSpec) error {
+	_, err := snapshot.NewPrefix(s.Prefix)
+	return err
+}
+
+// place returns the path of s in its bucket. A directory has no paths that begin with a slash.
+func place(s *druidv1alpha1.StoreSpec) string {
+	p, err := snapshot.NewPrefix(s.Prefix)
+	if err != nil {
+		return s.Prefix
+	}
+	if desired.Provider(*s.Provider) == local {
+		return strings.TrimPrefix(p.String(), "/")
+	}
+	return p.String()
 }
 
 func text(p *string) string {

@@ -46,7 +46,7 @@ type walk struct {
 	root    *os.Root
 	fn      func(store.Object) error
 	lead    string // the slash with which the prefix, and with it every key, begins
-	stopped error // what fn said
+	stopped error  // what fn said
 }
 
 // noLinksOn refuses a prefix that leads over a symbolic link, like any link met below it.

@@ -337,7 +337,7 @@ func extend(ctx context.Context, args []string) error {
 	g.SetLimit(clustersAtOnce)
 	for i := range count {
 		g.Go(func() error {
-			report, err := extender.Run(ctx, extender.Request{Store: at, Prefix: sleeper(int(from + i)), Period: 2 * 24 * time.Hour})
+			report, err := extender.Run(ctx, extender.Request{Store: at, Prefix: snapshot.Prefix(sleeper(int(from + i))), Period: 2 * 24 * time.Hour})
 			if err != nil {
 				return err
 			}

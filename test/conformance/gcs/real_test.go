@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/immutability"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/prober"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/gcs"
@@ -183,7 +184,7 @@ func probes(t *testing.T, s *gcs.Store, now func() time.Time) {
 	if !policed {
 		want, deletion = immutability.ModeNone, prober.Allowed
 	}
-	probe(t, s, prober.Options{Prefix: prefix}, now(), want, deletion)
+	probe(t, s, prober.Options{Prefix: snapshot.Prefix(prefix)}, now(), want, deletion)
 }
 
 // below lists a prefix.
