@@ -64,9 +64,9 @@ func (r *Reconciler) apply(ctx context.Context, o *Observed, p Plan) (out outcom
 	}
 	switch {
 	case p.Sleep.Admit:
-		r.sidecars.refuse(ctx, o, 0)
+		r.asking.refuse(o, 0)
 	case p.Sleep.Refuse:
-		r.sidecars.refuse(ctx, o, hibernation.RefuseFor)
+		r.asking.refuse(o, hibernation.RefuseFor)
 	}
 	objects := p.Objects
 	if o.StatefulSet == nil {

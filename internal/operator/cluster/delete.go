@@ -73,6 +73,7 @@ func (r *Reconciler) delete(ctx context.Context, e *druidv1alpha1.Etcd) (reconci
 	}
 	r.log(ctx).Info("the Etcd is gone", "namespace", e.Namespace, "name", e.Name)
 	r.snapshots.forget(e.UID)
+	r.asking.forget(e.UID)
 	r.configs.forget(e.UID)
 	r.mu.Lock()
 	defer r.mu.Unlock()

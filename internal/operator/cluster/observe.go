@@ -56,7 +56,8 @@ type Observed struct {
 	// only before they do.
 	CertificateFault string
 
-	// Early: what the operator did a moment ago is not known yet, so it is looked again in so long. The rest was not looked at.
+	// Early: what the operator did a moment ago is not known yet, or the sidecars have not answered yet, so the next pass comes in
+	// so long. The rest was not observed.
 	Early time.Duration
 
 	// heard is when the Leases were read from the API server.

@@ -45,7 +45,7 @@ type Reconciler struct {
 	cluster  *kube.Cluster
 	applier  *kube.Applier
 	recorder events.EventRecorder
-	sidecars asker
+	asking   *asking
 	// snapshots are taken while Etcds are looked at.
 	snapshots *snapshots
 	metrics   *metrics.Catalogue
@@ -258,6 +258,10 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 	o.Snapshots = r.snapshots.of(e)
 	s := sizeOf(o)
 	asks := s.asks() || len(outdated(o)) > 0 || o.foreign() || asksAbout(pending) || fallsAsleep(o, r.now())
+	if o.Asked = asks; asks && !r.asking.take(o) {
+		o.Early = answersAtMost // an event comes with the answers
+		return o, nil
+	}
 	if err := r.token(ctx, o, asks); err != nil {
 		return nil, err
 	}
@@ -268,10 +272,6 @@ func (r *Reconciler) look(ctx context.Context, e *druidv1alpha1.Etcd) (*Observed
 		if err := r.tryCertificates(ctx, o, s); err != nil {
 			return nil, err
 		}
-	}
-	if asks {
-		o.Asked = true
-		o.Sidecars = r.sidecars.ask(ctx, o)
 	}
 	return o, nil
 }

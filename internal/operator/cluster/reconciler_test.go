@@ -47,7 +47,7 @@ func newReconciler(t testing.TB, objects ...client.Object) (*Reconciler, client.
 		settings: testSettings, syncPeriod: 15 * time.Second, now: now,
 		client: c, live: c, stores: storesOf(t, c), cluster: kube.NewCluster(c), applier: kube.NewApplier(c, c),
 		recorder: events.NewFakeRecorder(100), metrics: metrics.New(), configs: newConfigurations(), logger: log,
-		heartbeats: newHeartbeats(c, time.Minute, now, log), sidecars: httpAsker{secrets: c, log: log},
+		heartbeats: newHeartbeats(c, time.Minute, now, log), asking: newAsking(httpAsker{secrets: c, log: log}, now, log),
 		tokens: map[types.UID]time.Time{}, claims: map[types.UID]claimNews{}, quiet: map[types.UID]Quiet{}, writes: map[types.UID]wroteSet{}, undone: map[types.UID][]string{}, restored: map[types.UID]map[string]time.Time{},
 	}
 	r.snapshots = newSnapshots(httpAsker{secrets: c, log: log}, now, log, r.metrics)

@@ -46,6 +46,10 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 	if err := mgr.Add(snapshots); err != nil {
 		return err
 	}
+	questions := newAsking(asker, time.Now, log)
+	if err := mgr.Add(questions); err != nil {
+		return err
+	}
 	r := &Reconciler{
 		settings: Settings{
 			Images:           desired.Images{Wrapper: cfg.Images.Wrapper, Sidecar: cfg.Images.Sidecar, Init: cfg.Images.Init},
@@ -61,7 +65,7 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		cluster:    kube.NewCluster(mgr.GetAPIReader()),
 		applier:    kube.NewApplier(mgr.GetClient(), mgr.GetAPIReader()),
 		recorder:   mgr.GetEventRecorder("etcd-druid"),
-		sidecars:   asker,
+		asking:     questions,
 		snapshots:  snapshots,
 		metrics:    measured,
 		configs:    newConfigurations(),
@@ -91,7 +95,8 @@ func Setup(mgr manager.Manager, cfg config.Config, log *slog.Logger) error {
 		Watches(&corev1.Pod{}, label).
 		Watches(&corev1.PersistentVolumeClaim{}, label).
 		WatchesRawSource(r.heartbeats).
-		WatchesRawSource(source.Channel(snapshots.told, &handler.EnqueueRequestForObject{}))
+		WatchesRawSource(source.Channel(snapshots.told, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(questions.told, &handler.EnqueueRequestForObject{}))
 	return b.Complete(r)
 }
 

@@ -71,15 +71,20 @@ func (a httpAsker) ask(ctx context.Context, o *Observed) map[int]agentapi.Member
 	return answers
 }
 
+// podsAtOnce is how many pods of one Etcd are asked at the same time: as many as a large cluster has.
+const podsAtOnce = 16
+
 // each calls do for every pod that can be asked, at the same time, and waits.
 func each(o *Observed, do func(pod *corev1.Pod, n int)) {
 	var all sync.WaitGroup
-	for _, pod := range o.Pods {
+	turns := make(chan struct{}, podsAtOnce)
+	for _, pod := range askable(o) {
 		n, _ := o.Etcd.PodOrdinal(pod.Name)
-		if pod.Status.PodIP == "" || pod.DeletionTimestamp != nil || !everRan(pod) {
-			continue
-		}
-		all.Go(func() { do(pod, n) })
+		all.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			do(pod, n)
+		})
 	}
 	all.Wait()
 }

@@ -271,7 +271,7 @@ func TestASnapshotIsDoneWhenItIsVerified(t *testing.T) {
 func TestWhyNobodyCanBeAskedIsTold(t *testing.T) {
 	o := running(t, 3, relaxed, wants(5))
 	r, _ := newReconciler(t, o.Etcd) // there is no Secret with a token
-	o.Sidecars = r.sidecars.ask(context.Background(), o)
+	o.Sidecars = r.asking.sidecars.ask(context.Background(), o)
 	if w := mustDecide(t, o, testSettings).Waits(); !strings.Contains(w, "a member that answers and sees a leader") || !strings.Contains(w, o.Etcd.TokenSecretName()) {
 		t.Errorf("it waits %q, want the Secret to be named without which nobody can be asked", w)
 	}
