@@ -113,7 +113,10 @@ type BackupSpec struct {
 	// +kubebuilder:default=false
 	// +optional
 	EnableProfiling *bool `json:"enableProfiling,omitempty"`
-	// How long a full snapshot may take, such as 15m; above 0. Default: 15m.
+	// Time after which a full snapshot ends of which nothing moves, neither from etcd nor to the store, such as
+	// 15m; above 0. A full snapshot that moves may take longer. The operator waits so long for the answer to one
+	// that it asked for, and counts with it for locks and for overdue backups: set it above the time that a full
+	// snapshot takes. Default: 15m.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration such as 20s, 5m or 1h30m, above 0"

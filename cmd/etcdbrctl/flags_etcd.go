@@ -25,7 +25,7 @@ func (f *etcdFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.username, "etcd-username", "", "user name")
 	flags.StringVar(&f.password, "etcd-password", "", "password")
 	flags.DurationVar(&f.connectionTimeout, "etcd-connection-timeout", 30*time.Second, "bound on connecting and on every short question")
-	flags.DurationVar(&f.streamTimeout, "etcd-snapshot-timeout", 15*time.Minute, "bound on taking one full snapshot")
+	flags.DurationVar(&f.streamTimeout, "etcd-snapshot-timeout", 15*time.Minute, "end a full snapshot of which nothing moves for so long, from etcd or to the store; one that moves may take any time")
 	flags.BoolVar(&f.insecureTransport, "insecure-transport", true, "allow plain text to endpoints with http:// or without a scheme")
 	flags.BoolVar(&f.insecureSkip, "insecure-skip-tls-verify", false, "accept any server certificate")
 	flags.StringVar(&f.cert, "cert", "", "client certificate, a PEM file")

@@ -27,7 +27,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&e.Username, "etcd-username", "", "user name")
 	flags.StringVar(&e.Password, "etcd-password", "", "password")
 	duration(flags, &e.ConnectionTimeout, "etcd-connection-timeout", "bound on connecting and on every short question")
-	duration(flags, &e.SnapshotTimeout, "etcd-snapshot-timeout", "bound on taking one full snapshot")
+	duration(flags, &e.SnapshotTimeout, "etcd-snapshot-timeout", "end a full snapshot of which nothing moves for so long, from etcd or to the store; one that moves may take any time")
 	duration(flags, &e.DefragTimeout, "etcd-defrag-timeout", "bound on defragmenting one member")
 	flags.BoolVar(&e.InsecureTransport, "insecure-transport", true, "allow plain text to endpoints with http:// or without a scheme")
 	flags.BoolVar(&e.InsecureSkipVerify, "insecure-skip-tls-verify", false, "accept any server certificate")

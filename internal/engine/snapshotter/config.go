@@ -73,8 +73,8 @@ type Config struct {
 	SpillDir   string
 	SpillLimit int64
 
-	// StreamTimeout bounds a full, from the opening of the stream to the last byte stored; 0
-	// means 15 minutes.
+	// StreamTimeout ends a full of which nothing moves for so long, neither from etcd nor to the
+	// store, and bounds each question about a hash; 0 means 15 minutes.
 	StreamTimeout time.Duration
 	// SkipHashKV leaves out etcd's hash of the key space: no manifest records it and no
 	// history is recognised by it. It costs etcd one pass over its data per full and session.

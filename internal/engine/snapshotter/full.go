@@ -196,18 +196,21 @@ func (n *session) full(ctx context.Context, which asked) (Taken, error) {
 			return Taken{}, fmt.Errorf("compare the members: %w", err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.StreamTimeout)
-	defer cancel()
 	name := snapshot.Name{Kind: snapshot.Full, Last: rev, Created: n.nextStamp(rev), Compression: n.cfg.Compression, Final: which.final}
 	manifest, err := n.stream(ctx, m, st, name)
 	if err != nil {
+		if errors.As(err, new(*StallError)) {
+			return Taken{}, err // it names the full
+		}
 		return Taken{}, fmt.Errorf("%s: %w", name, err)
 	}
 	manifest.Suspect, manifest.For, manifest.AuthRevision = compared.Suspect, which.purpose, auth
 	if compared.HashKV != nil && compared.HashKV.Revision == manifest.LastRevision {
 		manifest.HashKV = compared.HashKV
 	} else if !n.cfg.SkipHashKV {
-		if h, err := m.HashKV(ctx, manifest.LastRevision); err == nil && h.Revision == manifest.LastRevision {
+		bounded, cancel := context.WithTimeout(ctx, n.cfg.StreamTimeout)
+		defer cancel()
+		if h, err := m.HashKV(bounded, manifest.LastRevision); err == nil && h.Revision == manifest.LastRevision {
 			manifest.HashKV = &h
 		} else {
 			n.log.Info("etcd does not tell the hash of the snapshot's revision", "revision", int64(manifest.LastRevision), "error", err)
@@ -300,12 +303,14 @@ func (n *session) nextStamp(last snapshot.Revision) int64 {
 //
 //	etcd ─▶ dbstream (digest at the end, last revision) ─▶ compress ─▶ store
 func (n *session) stream(ctx context.Context, m Member, st member.Status, name snapshot.Name) (snapshot.Manifest, error) {
+	ctx, stall := watchStall(ctx, name, st.DBSize, n.cfg.StreamTimeout)
+	defer stall.stop()
 	body, storage, err := m.Snapshot(ctx)
 	if err != nil {
-		return snapshot.Manifest{}, err
+		return snapshot.Manifest{}, stalled(ctx, err)
 	}
 	defer body.Close()
-	seen := &meter{r: body, now: Progress{Name: name, Total: st.DBSize}, tell: n.cfg.Progress}
+	seen := &meter{r: stall.of(body), now: Progress{Name: name, Total: st.DBSize}, tell: n.cfg.Progress}
 	defer seen.over()
 	content := dbstream.NewReader(seen, name.Last)
 	packed, err := codec.Compress(content, name.Compression)
@@ -317,7 +322,7 @@ func (n *session) stream(ctx context.Context, m Member, st member.Status, name s
 	packed.Close() // for which this waits: from here on nobody reads content
 	switch {
 	case err != nil:
-		return snapshot.Manifest{}, err
+		return snapshot.Manifest{}, stalled(ctx, err)
 	case !content.Complete():
 		return snapshot.Manifest{}, fmt.Errorf("the store took %d bytes and left the rest unread", written.Size)
 	}

@@ -75,3 +75,39 @@ func TestDeltasThatContinueNothingWaitForAFull(t *testing.T) {
 		})
 	}
 }
+
+// A full that takes long, or fails and is tried again, keeps no delta from the bucket.
+func TestDeltasGoOnWhileAFullIsUploadedAndRetried(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	f := storetest.NewFaulty(s)
+	r := start(t, config(e, f))
+	e.put(10)
+	r.full(false)
+	began, release := make(chan struct{}, 100), make(chan struct{})
+	f.Hook(func(op storetest.Op, key string, phase storetest.Phase) {
+		if op == storetest.OpPut && strings.Contains(key, "/Full-") && phase == storetest.Before {
+			began <- struct{}{}
+			<-release
+		}
+	})
+	f.Inject(storetest.Fail(store.ErrUnreachable).On(storetest.OpPut, "/Full-").For(1))
+	n, err := r.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.wantFull("the test wants one")
+	for range 2 {
+		<-began // first the one that fails, then its repetition
+		last := e.put(10)
+		until(t, s, "the changes made meanwhile are in the bucket", func(c *catalog.Catalog) bool {
+			_, chain, ok := newest(c)
+			return ok && chain.End >= last
+		})
+		release <- struct{}{}
+	}
+	close(release)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/api/option"
 
 	"druid.internal/druid/internal/store"
+	"druid.internal/druid/internal/store/dial"
 )
 
 // provider is the name in messages and capabilities.
@@ -77,7 +78,7 @@ func (s *Store) connect(ctx context.Context) error {
 		return err
 	}
 	s.base = base
-	t := &transport{base: base}
+	t := &transport{base: dial.Reporting{Transport: base}}
 	universe := ""
 	if !s.opts.Anonymous {
 		if s.opts.Credentials != nil {

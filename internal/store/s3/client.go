@@ -167,7 +167,7 @@ func identity(ctx context.Context, o Options, httpClient *http.Client) (aws.Cred
 // on any other.
 func buildable(c *http.Client) *awshttp.BuildableClient {
 	b := awshttp.NewBuildableClient()
-	ours, ok := c.Transport.(*http.Transport)
+	ours, ok := c.Transport.(dial.Reporting)
 	if !ok {
 		return b
 	}
