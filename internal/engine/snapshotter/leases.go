@@ -44,6 +44,7 @@ type leases struct {
 	known   map[int64]int64        // granted seconds of what was found so far
 	next    int64                  // where the scan of all leases goes on, in the order of CompareLeases
 	scanned bool                   // the scan has come to the end once: what exists is known
+	late    bool                   // etcd did not answer in time for the last delta
 	found   []snapshot.LeaseRecord // not handed out: of leases that keys are attached to,
 	beside  []snapshot.LeaseRecord // and of all others
 }
@@ -89,16 +90,21 @@ func (l *leases) waits() bool {
 }
 
 // leaseRecords are the records for a delta that ends at last and refers to the leases ids. Asking for
-// them takes at most half the period of deltas. It is no condition: what etcd does not answer in time is
-// recorded as unknown, and asked again for the next delta.
+// them takes at most half the period of deltas, and hardly any time if the delta before waited in vain: many may
+// be due. It is no condition: what etcd does not answer in time is recorded as unknown, and asked again
+// for the next delta.
 func (n *session) leaseRecords(ctx context.Context, ids []int64, last snapshot.Revision) []snapshot.LeaseRecord {
-	wait := min(max(n.cfg.DeltaPeriod/2, leasePace/4), leaseWait)
+	wait := leasePace / 4
+	if !n.leases.late { // only whoever uploads deltas uses it
+		wait = min(max(n.cfg.DeltaPeriod/2, wait), leaseWait)
+	}
 	err := n.askLeases(ctx, wait, func(ctx context.Context, m Member) error {
 		if err := n.leases.ask(ctx, m, ids); err != nil {
 			return err
 		}
 		return n.leases.scan(ctx, m)
 	})
+	n.leases.late = err != nil
 	records, unknown := n.leases.take(ids, last)
 	switch {
 	case unknown > 0:
