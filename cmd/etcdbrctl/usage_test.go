@@ -349,6 +349,36 @@ func TestRestoreOverwritesOnlyDataOfEtcd(t *testing.T) {
 	}
 }
 
+func TestStrayLinkStopsNoVerb(t *testing.T) {
+	container := t.TempDir()
+	if err := os.CopyFS(container, os.DirFS(filepath.Join("..", "..", "testdata", "upstream-bucket-none"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, stray := range []string{"current", "v2/latest"} {
+		if err := os.Symlink("/etc", filepath.Join(container, "ns--uid/etcd-main", stray)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	local := []string{"--storage-provider=Local", "--store-container=" + container, "--store-prefix=ns--uid/etcd-main"}
+	for _, verb := range [][]string{
+		{"list"}, {"verify"}, {"restore", "--data-dir=" + filepath.Join(t.TempDir(), "data")}, {"compact"},
+		{"exclude", "--yes-leave-nothing", "Full-00000000-00000204-1795165002"}, {"include", "Full-00000000-00000204-1795165002"},
+		{"copy", "--source-storage-provider=Local", "--source-store-container=" + container, "--source-store-prefix=ns--uid/etcd-main", "--store-prefix=other/etcd-main"},
+		{"collect", "--keep-last=1", "--yes"},
+	} {
+		code, stdout, stderr := etcdbrctl(t, append(slices.Clone(verb), local...)...)
+		if verb[0] == "copy" {
+			code, stdout, stderr = etcdbrctl(t, append(slices.Clone(verb), local[:2]...)...)
+		}
+		if code != exitOK {
+			t.Errorf("%s: exit code %d: %s%s", verb[0], code, stdout, stderr)
+		}
+		if verb[0] == "list" && (!strings.Contains(stdout, "current is left alone") || !strings.Contains(stdout, "symbolic link")) {
+			t.Errorf("list does not name the link: %s", stdout)
+		}
+	}
+}
+
 func TestTheReferencePageIsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "reference", "etcdbrctl.md")
 	got, err := os.ReadFile(path)

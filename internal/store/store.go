@@ -38,6 +38,9 @@ type Object struct {
 	Modified time.Time // when the version was created, by the store's clock
 	Marker   bool      // a delete marker: it has no content
 	Latest   bool      // what a reader without versions would see for this key
+	// Unreadable is why List found something at the key that is no object, such as a symbolic link in
+	// a directory of files. It may be a directory of objects that are not listed. Nil: it is an object.
+	Unreadable error
 
 	// Retention is nil when it was not asked for or the store did not answer. Nil is never "unprotected".
 	Retention *immutability.Retention

@@ -105,6 +105,19 @@ func IsProbe(prefix Prefix, key string) bool {
 	return token != "" && path.Clean(dir) == path.Join(string(prefix), probeDir)
 }
 
+// IsDirectory reports whether key is a directory of the layout below prefix, which holds snapshots.
+func IsDirectory(prefix Prefix, key string) bool {
+	rest := key
+	if prefix != "" {
+		var below bool
+		if rest, below = strings.CutPrefix(key, string(prefix)+"/"); !below {
+			return false
+		}
+	}
+	layout, dir, deeper := strings.Cut(rest, "/")
+	return rest == string(V2) || rest == string(V1) || layout == string(V1) && deeper && strings.HasPrefix(dir, v1DirMark) && !strings.Contains(dir, "/")
+}
+
 // ParseKey reads a key found while listing the store prefix. Anything that Format could not
 // have produced for that very prefix is ErrNotSnapshot: it belongs to somebody else, for
 // example to a cluster whose prefix begins with ours.

@@ -301,6 +301,10 @@ func (b *builder) judge(s *Snapshot, m *snapshot.Manifest, contents, markers int
 		s.Problem = wrong
 		b.find(HeaderMismatch, Danger, id, s.Ref, "%s is not used: %s", name, wrong)
 	}
+	if s.Unreadable != "" && s.Problem == "" {
+		s.Problem = s.Unreadable
+		b.find(UnreadableObject, Danger, id, s.Ref, "%s is not used: %s", name, s.Unreadable)
+	}
 	if s.Empty && s.Problem == "" {
 		s.Problem = "it is empty"
 		b.find(EmptyObject, Danger, id, s.Ref, "%s is not used: it has no bytes; it was never written whole, or is not a snapshot", name)

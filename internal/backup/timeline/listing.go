@@ -32,6 +32,8 @@ type Object struct {
 	Excluded bool      // tagged x-etcd-snapshot-exclude
 	Empty    bool      // the store listed it with zero bytes: nothing can be read from it
 
+	Unreadable string // why the store found no object at the key, such as a symbolic link; empty: it did
+
 	// Digest of the stored bytes where somebody measured it or the store told; zero: unknown.
 	// Worth measuring for keys that have several versions and a manifest.
 	Digest snapshot.Digest

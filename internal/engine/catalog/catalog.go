@@ -157,7 +157,7 @@ func (r *reading) catalog(prefix snapshot.Prefix) *Catalog {
 		case snapshot.SnapshotObject, snapshot.ChunkObject:
 			c.Listing.Objects = append(c.Listing.Objects, timeline.Object{
 				Ref: ref, Size: it.Size, Modified: it.Modified, Marker: it.Marker, Latest: it.Latest, Hidden: hidden[it.key],
-				Excluded: r.excluded(it), Empty: it.Size == 0 && !it.Marker, Digest: it.digest, Header: it.header,
+				Excluded: r.excluded(it), Empty: it.Size == 0 && !it.Marker, Unreadable: it.unreadable(), Digest: it.digest, Header: it.header,
 			})
 		case snapshot.ManifestObject:
 			c.Listing.Manifests = append(c.Listing.Manifests, timeline.StoredManifest{

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -336,5 +337,54 @@ func TestProgressCountsUpToItsEnd(t *testing.T) {
 	}})
 	if want := (Progress{Listed: 40, Read: 40, ToRead: 40}); last != want || calls.Load() == 0 {
 		t.Fatalf("%+v, want %+v", last, want)
+	}
+}
+
+// unlistable is a store whose listing has entries that are no objects.
+type unlistable struct {
+	store.Reader
+	entries map[string]error
+}
+
+func (u unlistable) List(ctx context.Context, prefix string, fn func(store.Object) error) error {
+	for _, key := range slices.Sorted(maps.Keys(u.entries)) {
+		if err := fn(store.Object{Version: store.Version{Key: key}, Unreadable: u.entries[key]}); err != nil {
+			return err
+		}
+	}
+	return u.Reader.List(ctx, prefix, fn)
+}
+
+func TestCatalogNamesWhatIsNoObject(t *testing.T) {
+	link := errors.New("it is a symbolic link")
+	for name, c := range map[string]struct {
+		key, code string
+		fails     bool
+	}{
+		"a stray link":                  {prefix + "/current", "foreign", false},
+		"a stray link beside snapshots": {prefix + "/v2/latest", "foreign", false},
+		"a link in place of a snapshot": {prefix + "/v2/Full-00000000-00000300-3000", "unreadable", false},
+		"a link in place of v2":         {prefix + "/v2", "", true},
+		"a link in place of a backup":   {prefix + "/v1/Backup-1000", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := storetest.NewMemory(storetest.S3Like())
+			described(t, m, "Full-00000000-00000100-1000", "l", []byte("one"))
+			cat, err := Read(t.Context(), unlistable{m, map[string]error{c.key: link}}, prefix, Options{Retention: true, Tags: TagsOfAll})
+			if c.fails {
+				if !errors.Is(err, link) || !strings.Contains(err.Error(), c.key) {
+					t.Errorf("got %v, want an error that names %s", err, c.key)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(cat.Timeline.Findings, func(f timeline.Finding) bool {
+				return string(f.Code) == c.code && strings.Contains(f.Text, link.Error())
+			}) {
+				t.Errorf("got %v, want a finding %s that names the link", cat.Timeline.Findings, c.code)
+			}
+		})
 	}
 }

@@ -40,6 +40,10 @@ func (r *reading) list(ctx context.Context, prefix snapshot.Prefix) error {
 		r.progress.add(func(p *Progress) { p.Listed++ })
 		key, err := snapshot.ParseKey(prefix, o.Key)
 		switch {
+		case o.Unreadable != nil && snapshot.IsDirectory(prefix, o.Key):
+			return fmt.Errorf("%s: the snapshots in it cannot be listed: %w", o.Key, o.Unreadable)
+		case o.Unreadable != nil && err != nil:
+			r.addForeign(timeline.Foreign{Key: o.Key, Version: o.ID, Err: o.Unreadable})
 		case err != nil:
 			r.addForeign(timeline.Foreign{Key: o.Key, Version: o.ID, Err: err, Probe: snapshot.IsProbe(prefix, o.Key)})
 		case len(r.items)+len(versions) >= limit:

@@ -45,6 +45,14 @@ type item struct {
 	refused error // its content may not be read
 }
 
+// unreadable is why the item is no object, or empty.
+func (it *item) unreadable() string {
+	if it.Unreadable == nil {
+		return ""
+	}
+	return it.Unreadable.Error()
+}
+
 func (it *item) ref() timeline.Ref { return timeline.Ref{Key: it.key, Version: it.ID} }
 
 // errFound ends a listing at the first object that answers the question.
@@ -350,7 +358,7 @@ func (r *reading) measure(ctx context.Context, it *item) error {
 
 func (r *reading) wantsStat(it *item, hidden bool) bool {
 	caps := r.store.Capabilities()
-	if it.stat {
+	if it.stat || it.Unreadable != nil {
 		return false
 	}
 	if !r.excludable(it) {

@@ -10,7 +10,10 @@ import (
 )
 
 // errLink is the answer to symbolic links below the container.
-var errLink = errors.New("a symbolic link, which is not followed: move the backups to where it is, or mount what it points to")
+var errLink = errors.New("it is a symbolic link, which is not followed: move the backups to where it is, or mount what it points to")
+
+// errKind is the answer to sockets, pipes and devices below the container.
+var errKind = errors.New("it is neither a file nor a directory: move it away")
 
 // errnos translates what file systems say. ENOTDIR is a key below another object.
 var errnos = []struct {

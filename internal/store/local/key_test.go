@@ -2,9 +2,12 @@ package local
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"druid.internal/druid/internal/store"
@@ -46,12 +49,12 @@ func TestKeysCannotEscapeTheRoot(t *testing.T) {
 	}
 }
 
-func TestASymbolicLinkFailsAListingRatherThanShortenIt(t *testing.T) {
+func TestLinkAbovePrefixFailsListing(t *testing.T) {
 	elsewhere := t.TempDir()
 	if err := os.WriteFile(filepath.Join(elsewhere, "Full"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, place := range map[string]string{"a directory": "ns/etcd-main/v2", "an object": "ns/etcd-main/v2/Full", "the prefix": "ns/etcd-main", "above the prefix": "ns"} {
+	for name, place := range map[string]string{"the prefix": "ns/etcd-main", "above the prefix": "ns"} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, t.TempDir())
 			link := filepath.Join(s.root, place)
@@ -66,6 +69,65 @@ func TestASymbolicLinkFailsAListingRatherThanShortenIt(t *testing.T) {
 				t.Errorf("List = %v, want %v", err, errLink)
 			}
 		})
+	}
+}
+
+// What is no object neither stops a listing nor is left out of it, and is never followed.
+func TestListNamesWhatIsNoObject(t *testing.T) {
+	elsewhere := t.TempDir()
+	if err := os.WriteFile(filepath.Join(elsewhere, "secret"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, t.TempDir())
+	s.at = func(step string) error {
+		if step == "list a/locked" {
+			return syscall.EACCES
+		}
+		return nil
+	}
+	at := func(name string) string { return filepath.Join(s.root, "a", name) }
+	for _, key := range []string{"a/k", "a/z", "a/locked/k", "a/\xff"} {
+		if _, err := s.Put(t.Context(), key, strings.NewReader("x"), store.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("unix", at("socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, err := range []error{
+		os.Symlink(elsewhere, at("directory")),
+		os.Symlink(filepath.Join(elsewhere, "secret"), at("file")),
+		os.Symlink("nowhere", at("nothing")),
+		os.Symlink(".", at("loop")),
+		syscall.Mkfifo(at("pipe"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var objects, others []string
+	err = s.List(t.Context(), "a", func(o store.Object) error {
+		if o.Unreadable == nil {
+			objects = append(objects, o.Key)
+			return nil
+		}
+		others = append(others, o.Key)
+		if r, err := s.Open(t.Context(), o.Version, 0, -1); err == nil {
+			r.Close()
+			t.Errorf("%s was followed", o.Key)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a/k", "a/z", "a/\xff"}; !slices.Equal(objects, want) {
+		t.Errorf("objects are %q, want %q", objects, want)
+	}
+	if want := []string{"a/directory", "a/file", "a/locked", "a/loop", "a/nothing", "a/pipe", "a/socket"}; !slices.Equal(others, want) {
+		t.Errorf("others are %q, want %q", others, want)
 	}
 }
 

@@ -33,6 +33,7 @@ func (s *Store) List(ctx context.Context, prefix string, fn func(store.Object) e
 			return fmt.Errorf("list %s: %w", prefix, err)
 		}
 	}
+	w.top = dir
 	if err := w.directory(dir); err != nil && w.stopped == nil {
 		return fmt.Errorf("list %s: %w", prefix, err)
 	}
@@ -46,10 +47,11 @@ type walk struct {
 	root    *os.Root
 	fn      func(store.Object) error
 	lead    string // the slash with which the prefix, and with it every key, begins
+	top     string // the directory of the prefix
 	stopped error  // what fn said
 }
 
-// noLinksOn refuses a prefix that leads over a symbolic link, like any link met below it.
+// noLinksOn refuses a prefix that leads over a symbolic link: nothing below it can be listed.
 func (w *walk) noLinksOn(prefix string) error {
 	for at := prefix; at != "."; at = path.Dir(at) {
 		fi, err := w.root.Lstat(at)
@@ -67,6 +69,9 @@ func (w *walk) directory(dir string) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // there are no such keys, or they were deleted meanwhile
 	}
+	if errors.Is(err, store.ErrForbidden) && dir != w.top {
+		return w.unreadable(dir, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -82,17 +87,26 @@ func (w *walk) directory(dir string) error {
 		switch {
 		case strings.HasPrefix(e.name, hidden):
 		case e.kind&fs.ModeSymlink != 0:
-			return fmt.Errorf("%s: %w", name, errLink)
+			err = w.unreadable(name, errLink)
 		case e.kind.IsDir():
 			err = w.directory(name)
 		case e.kind.IsRegular():
 			err = w.object(name, sidecars[e.name])
+		default:
+			err = w.unreadable(name, errKind)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unreadable tells what is at name and no object.
+func (w *walk) unreadable(name string, why error) error {
+	w.s.holds()
+	w.stopped = w.fn(store.Object{Version: store.Version{Key: w.lead + name}, Latest: true, Unreadable: why})
+	return w.stopped
 }
 
 // entry is one name in a directory.

@@ -7,8 +7,8 @@
 //
 // The protection is advisory and reported as such: this package refuses what a lock forbids,
 // but whoever may write to the directory can delete everything with other tools. There are no
-// versions, no bucket defaults, and symbolic links are not followed: they make a listing fail
-// rather than be shorter than it should. Relative containers and home directories are the
+// versions, no bucket defaults, and symbolic links are not followed: a listing tells of them as
+// unreadable, so that it is not shorter than it should be. Relative containers and home directories are the
 // business of whoever opens the store.
 package local
 

@@ -208,7 +208,10 @@ func parseWords(key snapshot.Key, words []string) (o timeline.Object, m snapshot
 		}
 	}
 	o.Marker, o.Excluded, o.Latest, o.Hidden = flags["marker"], flags["excluded"], flags["latest"], flags["hidden"]
-	o.Empty = flags["empty"]
+	o.Empty = flags["empty"] || flags["unreadable"]
+	if flags["unreadable"] {
+		o.Unreadable = "it is a symbolic link"
+	}
 	if o.Marker || o.Empty {
 		o.Size = 0
 	}
