@@ -252,8 +252,14 @@ type StoreSpec struct {
 	// +optional
 	Immutability *ImmutabilitySpec `json:"immutability,omitempty"`
 	// Path within the bucket under which the backups are, as <prefix>/v2/. Two clusters must never
-	// have the same: the sidecar of the second refuses to write. May be empty.
+	// have the same: the sidecar of the second refuses to write. May be empty. Doubled and trailing slashes
+	// are dropped; a leading slash is part of the keys. At most 512 bytes.
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="size(bytes(self)) <= 512",message="must have at most 512 bytes"
+	// +kubebuilder:validation:XValidation:rule="self.matches(r'^[\\pL\\pM\\pN\\pP\\pS ]*$') && !self.contains('\\\\')",message="must contain no control characters, invisible characters or backslashes"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('(^|/) | (/|$)')",message="must have no element that begins or ends with a space"
+	// +kubebuilder:validation:XValidation:rule="!('/' + self + '/').contains('/../')",message="must have no element '..': write the path without it"
+	// +kubebuilder:validation:XValidation:rule="!self.matches(r'^/(\\.?/)*\\.?$')",message="must name a path: leave it empty for the root of the bucket"
 	// +required
 	Prefix string `json:"prefix"`
 	// Who the object store is of: aws or S3, azure or ABS, gcp or GCS, openstack or Swift, alicloud

@@ -117,6 +117,7 @@ func TestManifestsOfTheOriginalAreTakenAsTheyAre(t *testing.T) {
 func TestWhatIsThereAlreadyCanStillBeWritten(t *testing.T) {
 	d := load(t, "etcds")
 	for name, before := range map[string]crdtest.Set{
+		"a prefix that leads upwards": {"spec.backup.store": `{container: bucket, prefix: "a/../b", provider: aws}`},
 		"an even number of members":   {"spec.replicas": 2},
 		"a name that is too long":     {"metadata.name": strings.Repeat("a", 60)},
 		"a name with a dot":           {"metadata.name": "etcd.main"},

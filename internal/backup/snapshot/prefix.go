@@ -34,8 +34,6 @@ func NewPrefix(text string) (Prefix, error) {
 	bad := func(why string) (Prefix, error) { return "", fmt.Errorf("%w: %q %s", ErrPrefix, text, why) }
 	clean, elements := path.Clean(text), strings.Split(text, "/")
 	switch {
-	case text == "" || clean == ".":
-		return "", nil
 	case len(text) > MaxPrefixLength:
 		return "", fmt.Errorf("%w: it has %d bytes, at most %d are possible; use a shorter one", ErrPrefix, len(text), MaxPrefixLength)
 	case !utf8.ValidString(text):
@@ -50,6 +48,9 @@ func NewPrefix(text string) (Prefix, error) {
 		return bad(`contains an element ".."; write the path without it`)
 	case clean == "/":
 		return bad("names no path; leave it empty for the root of the bucket")
+	}
+	if clean == "." {
+		return "", nil
 	}
 	return Prefix(clean), nil
 }

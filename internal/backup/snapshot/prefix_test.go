@@ -47,6 +47,7 @@ func TestAmbiguousPrefixesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"..":             `element ".."`,
 		"a/../b":         `element ".."`,
+		"a/..":           `element ".."`,
 		"../a":           `element ".."`,
 		"/..":            `element ".."`,
 		"/":              "names no path",

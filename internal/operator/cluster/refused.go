@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	druidv1alpha1 "druid.internal/druid/api/v1alpha1"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/operator/desired"
 	"druid.internal/druid/internal/operator/health"
 	"druid.internal/druid/internal/operator/kube"
@@ -37,6 +38,11 @@ func (p *Plan) refuse(o *Observed, in desired.Input) {
 	for _, s := range e.Secrets() {
 		if s.Namespace != "" && s.Namespace != e.Namespace {
 			no("%s names the namespace %s, from which pods cannot have Secrets: copy %s into %s", s.Field, s.Namespace, s.Name, e.Namespace)
+		}
+	}
+	if s := e.Spec.Backup.Store; s != nil {
+		if _, err := snapshot.NewPrefix(s.Prefix); err != nil { // of an Etcd from before the schema had the rule
+			no("spec.backup.store.prefix: %v", err)
 		}
 	}
 	for _, why := range unmakable(e) {
