@@ -64,7 +64,7 @@ var exitTable = []struct {
 	{is(admin.ErrForeign, admin.ErrNotEmpty, admin.ErrWeaker), exitRefused},
 	{is(verifier.ErrBroken), exitDamaged}, // also when its cause is a loss, which only restoring refuses
 	{as[*restoreplan.LossError], exitRefused},
-	{is(datadir.ErrExists, datadir.ErrForeign, datadir.ErrBusy, snapshotter.ErrOwned, catalog.ErrMistaken, copier.ErrForeign, copier.ErrConflict, collector.ErrNotOwner, excluder.ErrLeavesNothing, downgrader.ErrRefused), exitRefused},
+	{is(datadir.ErrExists, datadir.ErrForeign, datadir.ErrBusy, snapshotter.ErrOwned, snapshotter.ErrOtherData, catalog.ErrMistaken, copier.ErrForeign, copier.ErrConflict, collector.ErrNotOwner, excluder.ErrLeavesNothing, downgrader.ErrRefused), exitRefused},
 	{is(excluder.ErrUnknown), exitUsage},
 	{is(excluder.ErrLeftNothing), exitDamaged},
 	{is(copier.ErrVanished, copier.ErrNothing), exitDamaged},

@@ -119,7 +119,7 @@ small deltas, and a full makes up for what is too large even for that.`,
 	deltaLimit = 10 << 20
 	flags.Var(&deltaLimit, "delta-snapshot-memory-limit", "cut a delta earlier when it has as many bytes before packing; what outgrows memory is spilled to --snapstore-temp-directory")
 	flags.StringVar(&format, "snapshot-format", string(codec.Native), "encoding of deltas: native, or v2-json, which the original can read")
-	flags.StringVarP(&dataDir, "data-dir", "d", "", "the etcd's data directory, if it is on this machine: the lineage is kept there")
+	flags.StringVarP(&dataDir, "data-dir", "d", "", "the etcd's data directory, if it is on this machine: the lineage is kept there; that of another etcd is refused")
 	flags.StringVar(&owner, "owner", "", "who owns the prefix, for example the cluster's UID; default: the lineage of the data")
 	flags.BoolVar(&takeOver, "take-over", false, "write although another owner has claimed the prefix")
 	flags.Float64Var(&multiplier, "backoff-multiplier", 2, "how much longer each further wait after a failure is")

@@ -38,6 +38,8 @@ type IdentityFile interface {
 	// Load returns found = false, and no error, only if there certainly is none.
 	Load() (id Identity, found bool, err error)
 	Store(Identity) error
+	// ClusterID returns the id of the etcd cluster that the data belong to, 0 if they do not record it.
+	ClusterID() (uint64, error)
 }
 
 // Config says what to back up, where to and how. Connect and Store are required.

@@ -143,7 +143,11 @@ type memoryIdentity struct {
 	mu    sync.Mutex
 	id    Identity
 	found bool
+
+	cluster uint64 // of the data; 0: they do not record it
 }
+
+func (m *memoryIdentity) ClusterID() (uint64, error) { return m.cluster, nil }
 
 func (m *memoryIdentity) Load() (Identity, bool, error) {
 	m.mu.Lock()

@@ -2,6 +2,7 @@ package snapshotter
 
 import (
 	"errors"
+	"os"
 
 	"druid.internal/druid/internal/etcd/datadir"
 )
@@ -17,6 +18,16 @@ func (d dataDir) Load() (Identity, bool, error) {
 		return Identity{}, false, nil
 	}
 	return Identity(id), err == nil, err
+}
+
+// ClusterID reads the write-ahead log, which a running etcd appends to. A log directory of its own is
+// not below the data directory.
+func (d dataDir) ClusterID() (uint64, error) {
+	id, _, err := datadir.WALIdentity(string(d))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	return id, err
 }
 
 func (d dataDir) Store(id Identity) error {

@@ -17,6 +17,10 @@ import (
 // ErrOwned says that the prefix belongs to somebody else. Run returns it.
 var ErrOwned = errors.New("the prefix is owned by another writer")
 
+// ErrOtherData is returned by Run if the data directory belongs to another etcd than the one that is
+// backed up.
+var ErrOtherData = errors.New("the data directory is not that of the etcd")
+
 // ownerIDs are the names under which the data may write: the first is the one to claim with.
 // A configured owner, or the one beside the data, stands alone. Otherwise the lineage will do,
 // with its ancestors if the data are known to come from them, and the cluster id, which alone

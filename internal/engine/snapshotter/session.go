@@ -106,6 +106,9 @@ func (s *Snapshotter) identify(ctx context.Context, m Member, st member.Status, 
 	var file Identity
 	found := false
 	if s.cfg.Data != nil {
+		if err := sameCluster(s.cfg.Data, st.ClusterID); err != nil {
+			return verdict{}, catalog.OwnerRecord{}, err
+		}
 		var err error
 		if file, found, err = s.cfg.Data.Load(); err != nil {
 			return verdict{}, catalog.OwnerRecord{}, fmt.Errorf("read the lineage of the data: %w; if the file is damaged remove it, and the bucket and the cluster id will tell", err)
@@ -155,6 +158,18 @@ func (s *Snapshotter) identify(ctx context.Context, m Member, st member.Status, 
 	}
 	s.tell(v.events...)
 	return v, owner, nil
+}
+
+// sameCluster returns ErrOtherData if the data are those of another cluster than the one that answers.
+// Their lineage and owner would name the history of that cluster, and would be overwritten.
+func sameCluster(data IdentityFile, cluster uint64) error {
+	switch id, err := data.ClusterID(); {
+	case err != nil:
+		return fmt.Errorf("read the cluster id of the data: %w", err)
+	case id != 0 && id != cluster:
+		return fmt.Errorf("%w: the data are those of cluster %x, and cluster %x answers; name the data directory of that etcd, or leave it out", ErrOtherData, id, cluster)
+	}
+	return nil
 }
 
 // compare asks etcd whether it has the past that the bucket recorded.

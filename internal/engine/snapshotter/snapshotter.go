@@ -55,7 +55,7 @@ func New(cfg Config) (*Snapshotter, error) {
 }
 
 // Run backs up until ctx ends, which is a nil error: what is buffered then is uploaded within
-// Config.Grace. It returns ErrOwned when the prefix belongs to somebody else, catalog.ErrMistaken, and other errors
+// Config.Grace. It returns ErrOwned when the prefix belongs to somebody else, ErrOtherData, catalog.ErrMistaken, and other errors
 // only if Config.Retry.Attempts sessions in a row could not start or do anything.
 func (s *Snapshotter) Run(ctx context.Context) (err error) {
 	defer func() { s.publish(nil, cmp.Or(err, ErrStopped), true) }() // why it ended stays told
@@ -77,7 +77,7 @@ func (s *Snapshotter) Run(ctx context.Context) (err error) {
 		failures++
 		s.publish(nil, err, false)
 		s.cfg.Metrics.failure(err)
-		if errors.Is(err, ErrOwned) || errors.Is(err, catalog.ErrMistaken) || s.cfg.Retry.Attempts > 0 && failures >= s.cfg.Retry.Attempts {
+		if errors.Is(err, ErrOwned) || errors.Is(err, ErrOtherData) || errors.Is(err, catalog.ErrMistaken) || s.cfg.Retry.Attempts > 0 && failures >= s.cfg.Retry.Attempts {
 			return err
 		}
 		s.log.Error("backing up was interrupted, trying again", "error", err, "failures", failures, "wait", s.cfg.Retry.delay(failures))
