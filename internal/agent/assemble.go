@@ -24,6 +24,7 @@ import (
 	"druid.internal/druid/internal/engine/snapshotter"
 	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/etcd/scratchdir"
 	"druid.internal/druid/internal/store"
 )
 
@@ -240,6 +241,9 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 	if method == retention.LimitBased {
 		policy.MaxBackups = c.Snapshotter.MaxBackups
 	}
+	if err := scratchdir.Sweep(c.Store.TempDir); err != nil {
+		s.Log.Warn("temporary files of processes that ended are not removed", "error", err)
+	}
 	o := backup.Config{
 		Local: backup.LocalOf(s.own, local), Voters: backup.VotersOf(s.own, s.followed.has), Store: s.Store, Prefix: c.Store.Prefix, Snapshots: snapshots,
 		Policy: policy, CollectEvery: c.Snapshotter.GarbageCollectionPeriod.D(), VerifyEvery: c.Snapshotter.VerificationPeriod.D(), LookEvery: min(c.LeaderElection.ReelectionPeriod.D(), maxLookEvery), LookTimeout: c.LeaderElection.EtcdConnectionTimeout.D(),
@@ -247,6 +251,9 @@ func (s *sidecar) backupConfig() (backup.Config, error) {
 			free, _, err := datadir.Room(c.Store.TempDir)
 			return int64(min(free, math.MaxInt64)), err
 		}, Room: func() error {
+			if err := scratchdir.Sweep(c.Store.TempDir); err != nil {
+				s.Log.Warn("temporary files of processes that ended are not removed", "error", err)
+			}
 			return s.room().forProof(func() (uint64, uint64, error) { return datadir.Room(c.Store.TempDir) })
 		}, ReplayMemory: int64(c.Restoration.MemoryLimit), Update: s.board.Update, Metrics: s.metrics, Log: s.Log,
 	}

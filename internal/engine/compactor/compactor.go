@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"druid.internal/druid/internal/engine/upload"
 	"druid.internal/druid/internal/etcd/codec"
 	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/etcd/scratchdir"
 	"druid.internal/druid/internal/store"
 )
 
@@ -64,11 +64,11 @@ func Compact(ctx context.Context, q Request) (*Result, error) {
 	if len(plan.Deltas) == 0 {
 		return res, nil
 	}
-	dir, err := os.MkdirTemp(q.ScratchDir, "etcdbrctl-compact-")
+	dir, remove, err := scratchdir.Make(q.ScratchDir, "compact")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the new full: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = remove() }()
 	out := filepath.Join(dir, "db")
 	res.Plan, res.Damaged, err = replay.Run(ctx, q.From, plan, func(p restoreplan.Plan, src datadir.Source) error {
 		r, err := datadir.Rebuild(ctx, src, datadir.Options{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/etcd/scratchdir"
 )
 
 // Newest proves the newest chain of q.From.Lineage that can be restored. Where an object turns out
@@ -26,11 +26,11 @@ func Newest(ctx context.Context, q Request) (retention.Proof, []replay.Damage, e
 	if err != nil {
 		return retention.Proof{}, nil, err
 	}
-	dir, err := os.MkdirTemp(q.ScratchDir, "etcdbrctl-verify-")
+	dir, remove, err := scratchdir.Make(q.ScratchDir, "verify")
 	if err != nil {
 		return retention.Proof{}, nil, fmt.Errorf("make a directory for the proof: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = remove() }()
 	var end snapshot.Revision
 	plan, damaged, err := replay.Run(ctx, q.From, plan, func(p restoreplan.Plan, src datadir.Source) error {
 		r, err := q.rebuild(ctx, p, src, nil, filepath.Join(dir, "chain.db"))

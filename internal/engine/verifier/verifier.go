@@ -20,6 +20,7 @@ import (
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/etcd/datadir"
+	"druid.internal/druid/internal/etcd/scratchdir"
 )
 
 // Request says what to verify.
@@ -86,11 +87,11 @@ func Verify(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(q.ScratchDir, "etcdbrctl-verify-")
+	dir, remove, err := scratchdir.Make(q.ScratchDir, "verify")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the proof: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = remove() }()
 	report := &Report{OK: true}
 	var next *content // of the full that the chain leads to; nil: it is not known
 	for reached := snapshot.Revision(0); ; {

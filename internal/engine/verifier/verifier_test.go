@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -147,5 +148,29 @@ func TestNewestProvesTheNewestRestorableChain(t *testing.T) {
 				t.Errorf("proven to %d with %d deltas, damaged %v, %v; want %d, %d, %d", p.End, len(p.Deltas), damaged, err, c.end, c.deltas, c.damaged)
 			}
 		})
+	}
+}
+
+func TestScratchOfKilledProofIsRemoved(t *testing.T) {
+	scratch := t.TempDir()
+	left := filepath.Join(scratch, "etcdbrctl-scratch-verify-1")
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"lock": "", "0.db": "half a database"} {
+		if err := os.WriteFile(filepath.Join(left, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := enginetest.Native(t)
+	c, err := catalog.Read(t.Context(), s, enginetest.Prefix, catalog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Verify(t.Context(), Request{From: replay.Options{Store: s, Timeline: c.Timeline}, ScratchDir: scratch}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := os.ReadDir(scratch); err != nil || len(all) > 0 {
+		t.Errorf("%v are left in the scratch directory: %v", all, err)
 	}
 }

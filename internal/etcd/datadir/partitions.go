@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -23,7 +24,7 @@ type partitions struct {
 }
 
 func newPartitions(scratch string, room *reserve) (*partitions, error) {
-	f, err := os.CreateTemp(scratch, "marks-*")
+	f, err := nameless(scratch, "marks-*")
 	if err != nil {
 		return nil, fmt.Errorf("spill: %w", err)
 	}
@@ -40,7 +41,18 @@ func (p *partitions) close() {
 	unmapMemory(p.memory)
 	p.memory = nil
 	p.file.Close()
-	os.Remove(p.file.Name())
+}
+
+// nameless makes a temporary file that is gone with the process, however that ends.
+func nameless(dir, pattern string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 func (p *partitions) buffer(n int) []byte {

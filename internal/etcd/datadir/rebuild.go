@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/etcd/scratchdir"
 )
 
 // Options say what becomes of the source.
@@ -151,15 +152,16 @@ func Rebuild(ctx context.Context, src Source, o Options, out string) (*Report, e
 
 // rebuildWith is Rebuild with the records of a new membership; nil keeps those of the base.
 func rebuildWith(ctx context.Context, src Source, o Options, out string, m *membershipRecords) (_ *Report, err error) {
+	beside := o.ScratchDir == ""
 	if o, err = o.complete(out); err != nil {
 		return nil, err
 	}
 	defer func() { err = noRoom(err) }()
-	scratch, err := os.MkdirTemp(o.ScratchDir, "rebuild-*")
+	scratch, remove, err := makeScratch(o.ScratchDir, beside)
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
-	defer os.RemoveAll(scratch)
+	defer func() { _ = remove() }()
 	f, err := os.OpenFile(out, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
@@ -178,6 +180,15 @@ func rebuildWith(ctx context.Context, src Source, o Options, out string, m *memb
 		return nil, err
 	}
 	return &r.report, nil
+}
+
+// makeScratch makes a directory in parent. One beside the result of a restore is removed with that by the next restore.
+func makeScratch(parent string, beside bool) (dir string, remove func() error, err error) {
+	if !beside {
+		return scratchdir.Make(parent, "rebuild")
+	}
+	dir, err = os.MkdirTemp(parent, "rebuild-*")
+	return dir, func() error { return os.RemoveAll(dir) }, err
 }
 
 // complete fills in the defaults.

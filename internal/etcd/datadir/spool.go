@@ -61,7 +61,6 @@ func (s *spool) close() {
 	s.chunks, s.spare = nil, nil
 	if s.file != nil {
 		s.file.Close()
-		os.Remove(s.file.Name())
 	}
 }
 
@@ -177,7 +176,7 @@ func (s *spool) drop() error {
 // unload moves everything from memory to the file.
 func (s *spool) unload() error {
 	if s.file == nil {
-		f, err := os.CreateTemp(s.scratch, "records-*")
+		f, err := nameless(s.scratch, "records-*")
 		if err != nil {
 			return fmt.Errorf("spill: %w", err)
 		}
