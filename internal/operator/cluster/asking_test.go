@@ -129,10 +129,11 @@ func TestNobodyIsAskedWithoutPods(t *testing.T) {
 func TestSilentMembersDoNotHoldUpOthers(t *testing.T) {
 	never := make(chan struct{})
 	s := &scripted{blocks: map[string]chan struct{}{}}
-	a, _ := startAsking(t, s)
 	for i := range 50 {
-		name := fmt.Sprintf("silent-%d", i)
-		s.blocks[name] = never
+		s.blocks[fmt.Sprintf("silent-%d", i)] = never
+	}
+	a, _ := startAsking(t, s)
+	for name := range s.blocks {
 		if a.take(etcdNamed(t, name, 3)) {
 			t.Errorf("%s answered", name)
 		}
