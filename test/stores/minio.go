@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -28,7 +29,9 @@ type MinIOOptions struct {
 	Dir  string // keeps its data here; empty: a temporary directory, removed by Stop
 	Host string // IP address to listen on; empty: 127.0.0.1
 	Port string // empty: a free one
-	CA   *CA    // issues its certificate; nil: a new one
+	// KMS has it encrypt what asks for that, with a key of its own.
+	KMS bool
+	CA  *CA // issues its certificate; nil: a new one
 }
 
 // MinIO is a running server.
@@ -92,9 +95,13 @@ func (m *MinIO) start(ctx context.Context, binary string, opts MinIOOptions) err
 			m.Address = ports[0]
 		}
 		m.Endpoint = "https://" + m.Address
+		var more []string
+		if opts.KMS {
+			more = append(more, "MINIO_KMS_SECRET_KEY=test-key:"+base64.StdEncoding.EncodeToString([]byte(rand.Text() + rand.Text())[:32]))
+		}
 		proc, err := process.Start("minio", binary,
 			[]string{"server", "--address", m.Address, "--console-address", net.JoinHostPort(opts.Host, "0"), "--certs-dir", certs, "--quiet", "--anonymous", opts.Dir},
-			append(process.BareEnvironment(m.temp),
+			append(append(process.BareEnvironment(m.temp), more...),
 				"MINIO_ROOT_USER="+m.Root.AccessKeyID, "MINIO_ROOT_PASSWORD="+m.Root.SecretAccessKey,
 				"MINIO_REGION="+m.Region, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=1"))
 		if err != nil {

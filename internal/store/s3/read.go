@@ -202,7 +202,7 @@ func (s *Store) classifyRead(ctx context.Context, err error) error {
 	if statusOf(err) == http.StatusMethodNotAllowed {
 		return &store.Failure{Kind: store.ErrNotFound, Said: "it is a delete marker", Cause: err}
 	}
-	if statusOf(err) == http.StatusBadRequest && (codeOf(err) == "InvalidArgument" || codeOf(err) == "NoSuchVersion") {
+	if statusOf(err) == http.StatusBadRequest && (codeOf(err) == "InvalidArgument" || codeOf(err) == "NoSuchVersion") && !aboutChecksums(serverSaid(err)) {
 		return &store.Failure{Kind: store.ErrNotFound, Said: "the version ID is not one of this server's", Cause: err}
 	}
 	return s.classify(ctx, err)

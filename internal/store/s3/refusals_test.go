@@ -183,6 +183,17 @@ func TestImpossibleEncryptionIsRefused(t *testing.T) {
 	}
 }
 
+// A server that does not know the newer checksums refuses reads as well; no version is missing.
+func TestARefusedChecksumModeIsNoMissingVersion(t *testing.T) {
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
+		answer(400, "InvalidArgument", "Unsupported header x-amz-checksum-mode")(w, r)
+	})
+	_, err := f.open(t, f.options()).Open(t.Context(), store.Version{Key: "key", ID: "v1"}, 0, -1)
+	if errors.Is(err, store.ErrNotFound) || err == nil || !strings.Contains(err.Error(), "set requestChecksumCalculation") {
+		t.Errorf("Open = %v, want the setting", err)
+	}
+}
+
 // What a server refuses without naming it is named by the operation.
 func TestARefusalNamesTheMissingAction(t *testing.T) {
 	v := store.Version{Key: "key", ID: "v1"}
