@@ -150,7 +150,7 @@ type writer struct {
 	leases   map[int64]int64 // granted seconds
 	past     []leaseMoment
 	compact  snapshot.Revision
-	authDone bool // users and roles changed since the last full
+	authDone bool // users and roles changed since the last full, and are in no delta
 }
 
 type leaseMoment struct {
@@ -249,6 +249,16 @@ func (w *writer) step() {
 	w.past = append(w.past, leaseMoment{w.revision(), maps.Clone(w.leases)})
 }
 
+// alarm has etcd accept no more writes.
+func (w *writer) alarm() {
+	w.t.Helper()
+	_, err := pb.NewMaintenanceClient(w.client.ActiveConnection()).Alarm(w.t.Context(), &pb.AlarmRequest{
+		Action: pb.AlarmRequest_ACTIVATE, MemberID: uint64(w.server.Server.MemberID()), Alarm: pb.AlarmType_NOSPACE})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *writer) changeAuth(ctx context.Context) error {
 	name := fmt.Sprint("n", w.r.IntN(5))
 	users, err := w.client.UserList(ctx)
@@ -315,13 +325,25 @@ func TestRestoredEtcdEqualsLive(t *testing.T) {
 						r.delta()
 						w.step()
 					}
-					if w.authDone { // etcd's watch shows none of it
-						r.full(false)
+					if w.authDone { // whoever stops takes a full of the users
+						if err := r.stop(); err != nil {
+							t.Fatal(err)
+						}
+						r = start(t, cfg(w.etcd, s))
 						w.authDone = false
 					}
 					w.put(1)
 					r.delta()
 					w.compare(s, base)
+				}
+				w.alarm()
+				r.full(false)
+				live := w.state(0)
+				e, result := restored(t, s, restoreplan.Latest())
+				got := e.state(0)
+				got.Alarms += len(result.Restored.AlarmsCleared) // as the database is far below its quota
+				if diff := cmp.Diff(live, got, cmpopts.EquateEmpty()); diff != "" || live.Alarms != 1 {
+					t.Errorf("with %d alarms: -live +restored\n%s", live.Alarms, diff)
 				}
 			})
 		}

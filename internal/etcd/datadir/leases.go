@@ -143,8 +143,11 @@ func (t *leaseTable) resolve(needed map[int64]snapshot.Revision, assume int64) (
 // writeLeases writes the lease bucket. No time that remained of a lease is written: it may have been
 // kept alive since it was known, and without one etcd begins with all of the granted time.
 func (r *rebuild) writeLeases(needed map[int64]snapshot.Revision) error {
-	if r.report.AssumedLeaseTTL = r.o.LeaseTTL; r.table.recorded {
-		r.report.AssumedLeaseTTL = snapshot.MaxLeaseTTL
+	// A shorter one could delete keys that etcd kept. But where deltas have no records, as upstream's, nothing
+	// tells of any lease, and most of them are short.
+	r.report.AssumedLeaseTTL = snapshot.MaxLeaseTTL
+	if r.report.DeltasRead > 0 && !r.table.recorded {
+		r.report.AssumedLeaseTTL = r.o.LeaseTTL
 	}
 	inBase := map[int64]int64{}
 	if err := r.eachBase(leaseBucket, func(_, v []byte) error {
@@ -191,7 +194,7 @@ func (r Report) LeaseNote() string {
 		fmt.Fprintf(&ids, " %016x", uint64(id)) // as etcdctl prints them
 	}
 	if r.AssumedLeaseTTL == snapshot.MaxLeaseTTL {
-		return fmt.Sprintf("%d get the longest time to live, because etcd did not answer for how long they were granted; revoke those that nobody uses any more (etcdctl lease revoke ID):%s", n, &ids)
+		return fmt.Sprintf("%d get the longest time to live, because no snapshot tells for how long they were granted; revoke those that nobody uses any more (etcdctl lease revoke ID):%s", n, &ids)
 	}
 	return fmt.Sprintf("%d get a time to live of %d s, because the deltas have no records of leases; their keys are deleted then unless a client keeps them alive:%s", n, r.AssumedLeaseTTL, &ids)
 }

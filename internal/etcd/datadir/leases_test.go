@@ -115,7 +115,7 @@ func TestLeaseNoteNamesTheAssumption(t *testing.T) {
 	}{
 		"none":       {Report{AssumedLeaseTTL: 3600}, ""},
 		"no records": {Report{AssumedLeaseTTL: 3600, LeasesMade: []int64{7}}, "1 get a time to live of 3600 s, because the deltas have no records of leases; their keys are deleted then unless a client keeps them alive: 0000000000000007"},
-		"no answer":  {Report{AssumedLeaseTTL: snapshot.MaxLeaseTTL, LeasesMade: []int64{7, -1}}, "2 get the longest time to live, because etcd did not answer for how long they were granted; revoke those that nobody uses any more (etcdctl lease revoke ID): 0000000000000007 ffffffffffffffff"},
+		"no answer":  {Report{AssumedLeaseTTL: snapshot.MaxLeaseTTL, LeasesMade: []int64{7, -1}}, "2 get the longest time to live, because no snapshot tells for how long they were granted; revoke those that nobody uses any more (etcdctl lease revoke ID): 0000000000000007 ffffffffffffffff"},
 	} {
 		if got := c.report.LeaseNote(); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)

@@ -33,7 +33,7 @@ type Options struct {
 	BumpRevision int64
 
 	// LeaseTTL is the time to live, in seconds, of leases that live keys are attached to and no source
-	// tells of, if the deltas have no records of leases at all; 0 means DefaultLeaseTTL. If they have,
+	// tells of, if there are deltas and none has records of leases; 0 means DefaultLeaseTTL. Otherwise
 	// such leases get snapshot.MaxLeaseTTL, because a shorter one could delete keys that etcd kept.
 	LeaseTTL int64
 	// QuotaBytes is the etcd's backend quota; a NOSPACE alarm is dropped when the result is
