@@ -20,6 +20,10 @@ GOLANGCI         = $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 CONTROLLER_GEN_VERSION = v0.21.0
 CONTROLLER_GEN         = $(CACHE)/controller-gen-$(CONTROLLER_GEN_VERSION)/controller-gen
 
+CYCLONEDX_VERSION   = v1.10.0
+CYCLONEDX           = $(CACHE)/cyclonedx-gomod-$(CYCLONEDX_VERSION)/cyclonedx-gomod
+GOVULNCHECK_VERSION = v1.9.0
+
 # Test servers that the suites of the test module start. The demonstrations without Kubernetes need
 # the first two alone, which takes neither root nor Node.js.
 BASIC_SERVERS = minio etcd
@@ -129,6 +133,26 @@ $(CONTROLLER_GEN):
 	$(call say,building controller-gen $(CONTROLLER_GEN_VERSION) once)
 	@mkdir -p $(dir $@)
 	GOBIN=$(abspath $(dir $@)) $(GO) install -ldflags="-s -w" sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER_GEN_VERSION)
+
+$(CYCLONEDX):
+	$(call say,building cyclonedx-gomod $(CYCLONEDX_VERSION) once)
+	@mkdir -p $(dir $@)
+	GOBIN=$(abspath $(dir $@)) $(GO) install -ldflags="-s -w" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
+
+.PHONY: sbom
+sbom: build $(CYCLONEDX) ## write a software bill of materials of each program into bin/sbom/ (CycloneDX), and check licences
+	$(call say,bills of materials in bin/sbom/)
+	@mkdir -p bin/sbom
+	@for program in $(notdir $(wildcard cmd/*)); do \
+	  echo "bin/sbom/$$program.cdx.json"; \
+	  $(CYCLONEDX) bin -json -licenses -std -version "$(VERSION)" -output bin/sbom/$$program.cdx.json bin/$$program 2>bin/sbom/$$program.log || { cat bin/sbom/$$program.log; exit 1; }; \
+	  rm bin/sbom/$$program.log; \
+	done
+	$(GO) run ./hack/licences bin/sbom/*.cdx.json
+
+.PHONY: vulnerabilities
+vulnerabilities: ## look up known vulnerabilities of what is linked (govulncheck; needs its database, or GOVULNDB=file://DIRECTORY)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) $(if $(GOVULNDB),-db $(GOVULNDB)) ./...
 
 # Journeys of the operator by name, with commas; all of them, after the demonstrations, without.
 FOCUS ?=
