@@ -108,6 +108,17 @@ test: build servers ## everything that must pass, on real servers; TURNS=3 leave
 	cd test && skip=$(SKIP) && $(GO) test -vet=off -p 2 -timeout 75m -skip "$$skip" ./e2e ./operator ./conformance/s3 $$($(GO) list ./... | grep -vE '/(journeys|chart)$$')
 	cd test && $(GO) test -count 1 ./chart # templates are outside of the module, so their changes are not seen otherwise
 
+# Packages whose goroutines share memory. The detector needs cgo, and makes programs several times slower.
+RACE_PACKAGES = ./internal/agent/... ./internal/agentapi/... ./internal/wrapper/... ./internal/operator/cluster ./internal/operator/kube \
+  ./internal/operator/sidecars ./internal/operator/metrics ./internal/engine/fetch ./internal/engine/replay ./internal/engine/upload \
+  ./internal/store/parts ./internal/store/retry ./internal/store/metered ./internal/store/dial
+
+.PHONY: race
+race: ## tests of the concurrent packages under the race detector (root, where no C compiler is installed)
+	$(call say,race detector (its own build of all packages takes minutes the first time))
+	@command -v gcc >/dev/null || { apt-get update -qq && apt-get install -y -qq gcc libc6-dev; }
+	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 5m $(RACE_PACKAGES)
+
 .PHONY: check
 check: $(GOLANGCI) ## formatting, lint with go vet's analyses, import directions, tidy modules
 	$(call say,formatting)

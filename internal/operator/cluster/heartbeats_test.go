@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,7 @@ import (
 // leaseServer holds Leases and gives them away in pages of two.
 type leaseServer struct {
 	client.Reader
+	mu      sync.Mutex
 	leases  map[string]*coordinationv1.Lease
 	version int
 	lists   int
@@ -34,12 +36,14 @@ type leaseServer struct {
 }
 
 func (s *leaseServer) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.lists++
 	if s.down {
 		return errors.New("connection refused")
 	}
-	var o client.ListOptions
-	o.ApplyOptions(options)
 	begin := 0
 	if o.Continue != "" {
 		if between := s.between; between != nil {
@@ -69,8 +73,17 @@ func (s *leaseServer) List(_ context.Context, list client.ObjectList, options ..
 	return nil
 }
 
+// start has s answer.
+func (s *leaseServer) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = false
+}
+
 // put makes or renews a Lease; holder "": it was never renewed.
 func (s *leaseServer) put(etcd, name, holder string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.leases == nil {
 		s.leases = map[string]*coordinationv1.Lease{}
 	}
@@ -246,7 +259,7 @@ func TestLeasesAreListedAgainAfterAFailure(t *testing.T) {
 			t.Errorf("listed %d times within 5 s, want 3", s.lists)
 		}
 		s.put("main", "main-0", "a0:c1:Leader", time.Now())
-		s.down = false
+		s.start()
 		if err := h.WaitForSync(ctx); err != nil {
 			t.Fatal(err)
 		}
