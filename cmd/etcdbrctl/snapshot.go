@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -105,7 +106,11 @@ small deltas, and a full makes up for what is too large even for that.`,
 				return err
 			}
 			a.log.Info("stopped", "cause", context.Cause(cmd.Context()))
-			return nil
+			err = s.BackedUp()
+			if errors.Is(err, snapshotter.ErrNoBackup) && exitCode(err) == exitFailure {
+				err = fmt.Errorf("%w: %w", err, context.Cause(cmd.Context()))
+			}
+			return err
 		},
 	}
 	flags := cmd.Flags()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -376,6 +377,30 @@ func TestStrayLinkStopsNoVerb(t *testing.T) {
 		if verb[0] == "list" && (!strings.Contains(stdout, "current is left alone") || !strings.Contains(stdout, "symbolic link")) {
 			t.Errorf("list does not name the link: %s", stdout)
 		}
+	}
+}
+
+// onText calls a function when what is written contains a text.
+type onText struct {
+	text string
+	call func()
+	all  strings.Builder
+}
+
+func (o *onText) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), o.text) {
+		o.call()
+	}
+	return o.all.Write(p)
+}
+
+func TestSnapshotStoppedWithoutBackupFails(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	log := &onText{text: "trying again", call: func() { cancel(&interrupted{syscall.SIGTERM}) }}
+	args := []string{"snapshot", "--storage-provider=Local", "--store-container=" + t.TempDir(), "--endpoints=http://127.0.0.1:1", "--etcd-connection-timeout=1s"}
+	code := run(ctx, args, system{out: io.Discard, err: log, getenv: os.Getenv})
+	if code != exitUnreachable || !strings.Contains(log.all.String(), "stopped without a backup") {
+		t.Errorf("exit code %d, want %d and that there is no backup: %s", code, exitUnreachable, log.all.String())
 	}
 }
 

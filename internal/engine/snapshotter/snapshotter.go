@@ -24,6 +24,8 @@ type Snapshotter struct {
 	ended   bool          // Run has returned
 	changed chan struct{} // closed at the next change of these
 
+	based      bool   // a session had a full to continue, or took one
+	failure    error  // why the last session that failed did; nil: none failed
 	fullFailed bool   // the last attempt of this process to take a full failed
 	own        *Taken // the last full that this process took; nil: it took none
 	tight      bool   // a delta could not be sealed for want of room: the next session begins tight
@@ -44,6 +46,23 @@ type Taken struct {
 
 // ErrStopped says that the snapshotter does not run any more.
 var ErrStopped = errors.New("the snapshotter has stopped")
+
+// ErrNoBackup says that the bucket had no full when the snapshotter stopped.
+var ErrNoBackup = errors.New("stopped without a backup: there is no full snapshot")
+
+// BackedUp returns an ErrNoBackup with its cause, unless there was a full to continue or one was
+// taken. It is for the time after Run.
+func (s *Snapshotter) BackedUp() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.based:
+		return nil
+	case s.failure != nil:
+		return fmt.Errorf("%w: %w", ErrNoBackup, s.failure)
+	}
+	return ErrNoBackup
+}
 
 // New checks cfg. Nothing is connected yet.
 func New(cfg Config) (*Snapshotter, error) {
@@ -67,6 +86,12 @@ func (s *Snapshotter) Run(ctx context.Context) (err error) {
 			err = session.run(ctx)
 			s.publish(nil, err, false)
 			session.end(ctx)
+			session.mu.Lock()
+			based := session.lastFull != nil
+			session.mu.Unlock()
+			s.mu.Lock()
+			s.based = s.based || based
+			s.mu.Unlock()
 			if session.worked() || s.cfg.Now().Sub(began) > s.cfg.Retry.Max {
 				failures = 0
 			}
@@ -76,6 +101,9 @@ func (s *Snapshotter) Run(ctx context.Context) (err error) {
 		}
 		failures++
 		s.publish(nil, err, false)
+		s.mu.Lock()
+		s.failure = err
+		s.mu.Unlock()
 		s.cfg.Metrics.failure(err)
 		if errors.Is(err, ErrOwned) || errors.Is(err, ErrOtherData) || errors.Is(err, catalog.ErrMistaken) || s.cfg.Retry.Attempts > 0 && failures >= s.cfg.Retry.Attempts {
 			return err
