@@ -34,7 +34,7 @@ func measureBounds(ctx context.Context, b *bench) (*result, error) {
 		return nil, err
 	}
 	var all result
-	for _, part := range []func(context.Context, *bench) (*result, error){measureBoundsCLI, measureBoundsSidecar} {
+	for _, part := range []func(context.Context, *bench) (*result, error){measureBoundsCLI, measureBoundsSidecar, measureBoundsOperator} {
 		r, err := part(ctx, b)
 		if err != nil {
 			return nil, err
