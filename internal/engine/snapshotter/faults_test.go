@@ -267,3 +267,48 @@ func TestATruncatedSourceLeavesNoObject(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// stoppingStore is a store that calls a function when a full is in it.
+type stoppingStore struct {
+	store.Store
+	call func()
+}
+
+func (s stoppingStore) Put(ctx context.Context, key string, body io.Reader, o store.PutOptions) (store.Object, error) {
+	object, err := s.Store.Put(ctx, key, body, o)
+	if err == nil && strings.Contains(key, "/Full-") {
+		s.call()
+	}
+	return object, err
+}
+
+func TestStopAfterFullWritesItsManifest(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	e.put(10)
+	cfg := config(e, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cfg.Store = stoppingStore{s, cancel}
+	w, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.BackedUp(); err != nil {
+		t.Error(err)
+	}
+	fulls := 0
+	for _, l := range read(t, s).Timeline.Lineages {
+		for _, f := range l.Snapshots {
+			if fulls++; f.Manifest == nil || l.ID == "" {
+				t.Errorf("%s has no manifest", f.Name())
+			}
+		}
+	}
+	if fulls != 1 {
+		t.Errorf("%d fulls, want 1", fulls)
+	}
+}

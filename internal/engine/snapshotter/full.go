@@ -216,7 +216,12 @@ func (n *session) full(ctx context.Context, which asked) (Taken, error) {
 			n.log.Info("etcd does not tell the hash of the snapshot's revision", "revision", int64(manifest.LastRevision), "error", err)
 		}
 	}
-	if err := n.putManifest(ctx, name, manifest); err != nil {
+	// The full is in the bucket. A stop that comes now waits for the manifest: without it the full
+	// belongs to no lineage.
+	settle, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(n.cfg.Grace, stop) })()
+	if err := n.putManifest(settle, name, manifest); err != nil {
 		return Taken{}, err
 	}
 	t := Taken{Key: snapshot.SnapshotKey(n.cfg.Prefix, name), Manifest: manifest, Own: true}
