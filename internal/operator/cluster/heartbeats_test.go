@@ -48,7 +48,9 @@ func (s *leaseServer) List(_ context.Context, list client.ObjectList, options ..
 	if o.Continue != "" {
 		if between := s.between; between != nil {
 			s.between = nil
+			s.mu.Unlock() // it lists, too
 			between()
+			s.mu.Lock()
 		}
 		begin, _ = strconv.Atoi(o.Continue)
 	}
