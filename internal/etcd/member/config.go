@@ -53,7 +53,8 @@ type Config struct {
 	// holds up to 1000 revisions, so a bound below that times the server's --max-request-bytes
 	// can make a watch impossible on servers that do not fragment.
 	MaxReceive int
-	// MaxSend bounds one message to etcd, in bytes; 0 means 2 MiB, as etcd's clients use.
+	// MaxSend bounds one message to etcd, in bytes; 0 means 2 MiB, as etcd's clients use, or
+	// MaxReceive if that is less: etcd's client refuses to send more than it may receive.
 	MaxSend int
 }
 
@@ -167,5 +168,5 @@ func (c Config) maxSend() int {
 	if c.MaxSend > 0 {
 		return c.MaxSend
 	}
-	return 2 << 20
+	return min(2<<20, c.maxReceive())
 }

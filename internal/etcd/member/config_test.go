@@ -45,6 +45,7 @@ func TestAConfigurationThatCannotWorkIsRefusedWithItsRemedy(t *testing.T) {
 		"TLS in memory and files":   {Config{Endpoints: []string{"https://a:1"}, TLS: &tls.Config{}, CAFile: "ca"}, "one of the two"},
 		"half a login":              {Config{Endpoints: []string{"https://a:1"}, Username: "root"}, "--etcd-password"},
 		"sending beyond receive":    {Config{Endpoints: []string{"https://a:1"}, MaxReceive: 10, MaxSend: 20}, "above"},
+		"a small limit of receive":  {Config{Endpoints: []string{"https://a:1"}, MaxReceive: 512 << 10}, ""},
 		"a negative limit":          {Config{Endpoints: []string{"https://a:1"}, MaxReceive: -1}, "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
