@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/etcd/dbstream"
+	"druid.internal/druid/internal/etcd/member"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/internal/store/storetest"
 )
@@ -310,5 +312,30 @@ func TestStopAfterFullWritesItsManifest(t *testing.T) {
 	}
 	if fulls != 1 {
 		t.Errorf("%d fulls, want 1", fulls)
+	}
+}
+
+func TestRunDoesNotRepeatWhatCannotPass(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want int // attempts
+	}{
+		"a certificate that is none": {fmt.Errorf("connect: %w: no PEM", member.ErrConfig), 1},
+		"a learner":                  {fmt.Errorf("revision: %w", member.ErrLearner), 1},
+		"an etcd that is down":       {fmt.Errorf("status: %w", member.ErrUnreachable), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			attempts := 0
+			cfg := config(newEtcd(t), memory())
+			cfg.Retry.Attempts = 3
+			cfg.Connect = func(context.Context) (Member, error) { attempts++; return nil, c.err }
+			s, err := New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Run(t.Context()); !errors.Is(err, c.err) || attempts != c.want {
+				t.Errorf("%v after %d attempts, want %v after %d", err, attempts, c.err, c.want)
+			}
+		})
 	}
 }

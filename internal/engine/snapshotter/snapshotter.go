@@ -10,6 +10,7 @@ import (
 
 	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/engine/catalog"
+	"druid.internal/druid/internal/etcd/member"
 )
 
 // Snapshotter backs up one etcd. Run it once; the other methods may be called concurrently
@@ -75,7 +76,8 @@ func New(cfg Config) (*Snapshotter, error) {
 
 // Run backs up until ctx ends, which is a nil error: what is buffered then is uploaded within
 // Config.Grace. It returns ErrOwned when the prefix belongs to somebody else, ErrOtherData, catalog.ErrMistaken, and other errors
-// only if Config.Retry.Attempts sessions in a row could not start or do anything.
+// only if Config.Retry.Attempts sessions in a row could not start or do anything, or if the first ones failed for a reason that
+// cannot pass.
 func (s *Snapshotter) Run(ctx context.Context) (err error) {
 	defer func() { s.publish(nil, cmp.Or(err, ErrStopped), true) }() // why it ended stays told
 	for failures := 0; ; {
@@ -105,7 +107,7 @@ func (s *Snapshotter) Run(ctx context.Context) (err error) {
 		s.failure = err
 		s.mu.Unlock()
 		s.cfg.Metrics.failure(err)
-		if errors.Is(err, ErrOwned) || errors.Is(err, ErrOtherData) || errors.Is(err, catalog.ErrMistaken) || s.cfg.Retry.Attempts > 0 && failures >= s.cfg.Retry.Attempts {
+		if errors.Is(err, ErrOwned) || errors.Is(err, ErrOtherData) || errors.Is(err, catalog.ErrMistaken) || s.givesUp(err, failures) {
 			return err
 		}
 		s.log.Error("backing up was interrupted, trying again", "error", err, "failures", failures, "wait", s.cfg.Retry.delay(failures))
@@ -113,6 +115,15 @@ func (s *Snapshotter) Run(ctx context.Context) (err error) {
 			return nil
 		}
 	}
+}
+
+// givesUp reports whether Run ends after so many failures in a row: where it may give up, and nothing was
+// backed up yet, it does not repeat what cannot pass.
+func (s *Snapshotter) givesUp(err error, failures int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := s.cfg.Retry.Attempts
+	return most > 0 && (failures >= most || !s.based && member.Permanent(err))
 }
 
 // worked reports whether the session uploaded anything. One that soon ends without that, as when

@@ -76,7 +76,7 @@ func (c *Cluster) Member(ctx context.Context) (*Member, error) {
 // At is the member at one endpoint, whatever it is: a learner, or one without a leader. The
 // endpoint need not be among the configured ones, but agrees with them on TLS. At does not
 // connect; [Member.Status] is the cheap way to ask. The member is the cluster's: it is closed
-// with it. Errors: ErrConfig; ErrUnreachable and those of files when certificates cannot be read.
+// with it. Errors: ErrConfig, also when certificates cannot be read; ErrUnreachable.
 func (c *Cluster) At(endpoint string) (*Member, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

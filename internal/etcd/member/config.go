@@ -61,7 +61,7 @@ type Config struct {
 // DefaultTimeout bounds a question to etcd when the configuration does not.
 const DefaultTimeout = 30 * time.Second
 
-// ErrConfig is wrapped by every error of Validate.
+// ErrConfig is wrapped by every error of Validate, and by those of certificate files that cannot be used.
 var ErrConfig = errors.New("etcd connection is configured wrongly")
 
 // Validate reports the first thing that cannot work, with its remedy.

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"net/url"
@@ -60,6 +61,47 @@ func TestAConfigurationThatCannotWorkIsRefusedWithItsRemedy(t *testing.T) {
 				t.Fatalf("%v, want ErrConfig with %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestPermanentNeedsAllEndpoints(t *testing.T) {
+	config, learner := fmt.Errorf("a: %w", ErrConfig), fmt.Errorf("b: %w", ErrLearner)
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing":                  {nil, false},
+		"a configuration":          {config, true},
+		"a learner":                {learner, true},
+		"all of several":           {fmt.Errorf("status: %w", several{config, learner}), true},
+		"one of several is down":   {fmt.Errorf("status: %w", several{learner, ErrUnreachable}), false},
+		"one of several may elect": {several{ErrNoLeader, learner}, false},
+	} {
+		if got := Permanent(c.err); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+func TestUnusableCertificateFilesAreConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, []byte("no PEM"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]Config{
+		"an authority that is none":  {CAFile: file},
+		"an authority that is gone":  {CAFile: file + ".gone"},
+		"a certificate that is none": {CertFile: file, KeyFile: file},
+	} {
+		cfg.Endpoints = []string{"https://127.0.0.1:1"}
+		c, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Member(t.Context()); !errors.Is(err, ErrConfig) || !Permanent(err) {
+			t.Errorf("%s: %v, want ErrConfig", name, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -44,6 +45,16 @@ var (
 	// contact for five seconds as down.
 	ErrUnhealthy = errors.New("etcd refuses the change because too few of its members are healthy")
 )
+
+// Permanent reports whether err stays until somebody changes the configuration: files or endpoints that
+// cannot be used, or learners at all endpoints.
+func Permanent(err error) bool {
+	var all several
+	if errors.As(err, &all) {
+		return !slices.ContainsFunc(all, func(err error) bool { return !Permanent(err) })
+	}
+	return errors.Is(err, ErrConfig) || errors.Is(err, ErrLearner)
+}
 
 // CompactedError says that a watch cannot begin where it must: history is gone from etcd. Is
 // ErrCompacted.

@@ -20,17 +20,17 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("read the CA bundle (--cacert): %w", err)
+			return nil, fmt.Errorf("%w: read the CA bundle (--cacert): %w", ErrConfig, err)
 		}
 		t.RootCAs = x509.NewCertPool()
 		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the CA bundle %s (--cacert) holds no PEM certificate", c.CAFile)
+			return nil, fmt.Errorf("%w: the CA bundle %s (--cacert) holds no PEM certificate", ErrConfig, c.CAFile)
 		}
 	}
 	if c.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("read the client certificate (--cert, --key): %w", err)
+			return nil, fmt.Errorf("%w: read the client certificate (--cert, --key): %w", ErrConfig, err)
 		}
 		t.Certificates = []tls.Certificate{pair}
 	}
