@@ -29,6 +29,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 		multiplier  float64
 		attempts    int
 		threshold   time.Duration
+		once        bool
 	)
 	cmd := &cobra.Command{
 		Use:   "snapshot",
@@ -39,7 +40,12 @@ Everything is streamed into the store as it comes and written once. The first wr
 prefix; another one is refused until it says --take-over. With --data-dir the lineage is kept
 beside the data, which is the surest way to recognise a history again. Events that find no room, because
 the disk for temporary data is full, are dropped and said; they are fetched from etcd again and uploaded in
-small deltas, and a full makes up for what is too large even for that.`,
+small deltas, and a full makes up for what is too large even for that.
+
+With --once it takes one full, reads it back as verify does, prints its name and ends: exit code 0
+means exactly one verified full. It takes no deltas, and the next run of the same etcd continues.`,
+		Example: `  etcdbrctl snapshot --endpoints=https://etcd-main:2379 --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main
+  etcdbrctl snapshot --once --endpoints=https://etcd-main:2379 --storage-provider=S3 --store-container=backups --store-prefix=ns--uid/etcd-main`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config := snapshotter.Config{
 				Prefix: to.prefix, DeltaPeriod: deltaPeriod, DeltaLimit: int64(deltaLimit), SpillDir: to.tempDir,
@@ -52,6 +58,13 @@ small deltas, and a full makes up for what is too large even for that.`,
 				shown.report("full snapshot", p.Read, p.Total)
 				if p.Over {
 					shown.end()
+				}
+			}
+			if once {
+				for _, name := range []string{"schedule", "delta-snapshot-period"} {
+					if cmd.Flags().Changed(name) {
+						return &usageError{fmt.Errorf("--once contradicts --%s: it takes one full snapshot and no deltas", name)}
+					}
 				}
 			}
 			var err error
@@ -98,6 +111,9 @@ small deltas, and a full makes up for what is too large even for that.`,
 			if config.Store, err = a.openStore(cmd.Context(), to); err != nil {
 				return err
 			}
+			if once {
+				return a.snapshotOnce(cmd.Context(), config)
+			}
 			s, err := snapshotter.New(config)
 			if err != nil {
 				return &usageError{err}
@@ -124,6 +140,7 @@ small deltas, and a full makes up for what is too large even for that.`,
 	deltaLimit = 10 << 20
 	flags.Var(&deltaLimit, "delta-snapshot-memory-limit", "cut a delta earlier when it has as many bytes before packing; what outgrows memory is spilled to --snapstore-temp-directory")
 	flags.StringVar(&format, "snapshot-format", string(codec.Native), "encoding of deltas: native, or v2-json, which the original can read")
+	flags.BoolVar(&once, "once", false, "take one full snapshot, verify it, print its name and end; needs room for two databases in --snapstore-temp-directory")
 	flags.StringVarP(&dataDir, "data-dir", "d", "", "the etcd's data directory, if it is on this machine: the lineage is kept there; that of another etcd is refused")
 	flags.StringVar(&owner, "owner", "", "who owns the prefix, for example the cluster's UID; default: the lineage of the data")
 	flags.BoolVar(&takeOver, "take-over", false, "write although another owner has claimed the prefix")

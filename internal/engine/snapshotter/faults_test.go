@@ -339,3 +339,57 @@ func TestRunDoesNotRepeatWhatCannotPass(t *testing.T) {
 		})
 	}
 }
+
+func TestOnceTakesExactlyOneFull(t *testing.T) {
+	t.Parallel()
+	e, s := newEtcd(t), memory()
+	for want := 1; want <= 2; want++ {
+		last := e.put(3)
+		one, err := New(config(e, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, err := one.Once(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := read(t, s)
+		if got := len(c.Listing.Objects); fulls(c) != want || got != want || full.Manifest.LastRevision < last {
+			t.Errorf("run %d: %d fulls of %d snapshots up to revision %d, want %d up to %d", want, fulls(c), got, full.Manifest.LastRevision, want, last)
+		}
+	}
+}
+
+func TestOnceWithoutFullFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind  error
+		stops bool
+		want  error
+	}{
+		"the store refuses":      {store.ErrForbidden, false, store.ErrForbidden},
+		"the program is stopped": {store.ErrUnreachable, true, ErrNoBackup},
+		"the store is not there": {store.ErrUnreachable, false, store.ErrUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			faulty := storetest.NewFaulty(memory())
+			faulty.Inject(storetest.Fail(c.kind).On(storetest.OpPut, "Full-").Always())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			cfg := config(newEtcd(t), faulty)
+			cfg.Retry.Attempts = 3
+			if c.stops {
+				cfg.Retry.Attempts = 0
+				cfg.Progress = func(Progress) { cancel() }
+			}
+			one, err := New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if full, err := one.Once(ctx); !errors.Is(err, c.want) {
+				t.Errorf("%v and %v, want %v", full.Key, err, c.want)
+			}
+		})
+	}
+}

@@ -107,7 +107,7 @@ func (s *Snapshotter) Run(ctx context.Context) (err error) {
 		s.failure = err
 		s.mu.Unlock()
 		s.cfg.Metrics.failure(err)
-		if errors.Is(err, ErrOwned) || errors.Is(err, ErrOtherData) || errors.Is(err, catalog.ErrMistaken) || s.givesUp(err, failures) {
+		if s.givesUp(err, failures) {
 			return err
 		}
 		s.log.Error("backing up was interrupted, trying again", "error", err, "failures", failures, "wait", s.cfg.Retry.delay(failures))
@@ -117,9 +117,41 @@ func (s *Snapshotter) Run(ctx context.Context) (err error) {
 	}
 }
 
-// givesUp reports whether Run ends after so many failures in a row: where it may give up, and nothing was
-// backed up yet, it does not repeat what cannot pass.
+// Once takes one full snapshot and returns when it and its manifest are in the bucket. It takes no deltas and
+// is used instead of Run. A failure is repeated as Run does; when ctx ends, the error wraps ErrNoBackup.
+func (s *Snapshotter) Once(ctx context.Context) (Taken, error) {
+	for failures := 1; ; failures++ {
+		full, err := s.once(ctx)
+		switch {
+		case err == nil:
+			return full, nil
+		case ctx.Err() != nil:
+			return Taken{}, fmt.Errorf("%w: %w", ErrNoBackup, context.Cause(ctx))
+		case s.givesUp(err, failures):
+			return Taken{}, err
+		}
+		s.log.Error("a full snapshot failed, trying again", "error", err, "failures", failures, "wait", s.cfg.Retry.delay(failures))
+		if s.cfg.Retry.wait(ctx, failures) != nil {
+			return Taken{}, fmt.Errorf("%w: %w", ErrNoBackup, err)
+		}
+	}
+}
+
+func (s *Snapshotter) once(ctx context.Context) (Taken, error) {
+	session, err := s.begin(ctx)
+	if err != nil {
+		return Taken{}, err
+	}
+	defer session.finish()
+	return session.takeFull(ctx, asked{unwatched: true})
+}
+
+// givesUp reports whether Run ends after so many failures in a row: at once if another writer or etcd is
+// concerned, and where it may give up and nothing was backed up yet, if err cannot pass.
 func (s *Snapshotter) givesUp(err error, failures int) bool {
+	if errors.Is(err, ErrOwned) || errors.Is(err, ErrOtherData) || errors.Is(err, catalog.ErrMistaken) {
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := s.cfg.Retry.Attempts
