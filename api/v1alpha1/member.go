@@ -287,8 +287,9 @@ type RestorableState struct {
 // TamperFinding is something that neither a store nor this project does by itself, or that looks like it: rolled-back also follows volumes
 // that were brought back from older copies.
 type TamperFinding struct {
-	// What it is, as one word that "etcdbrctl list" uses, too: versions, marker, hidden, gone, foreign,
-	// digest-mismatch, header-mismatch, missing-snapshot, bad-manifest, many-manifests, bad-owner, stranger or rolled-back.
+	// Code of the finding, as "etcdbrctl list" and "etcdbrctl verify" use it: versions, marker, hidden,
+	// gone, foreign, empty, flood, digest-mismatch, header-mismatch, hash-mismatch,
+	// missing-snapshot, bad-manifest, many-manifests, bad-owner, stranger or rolled-back.
 	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Code string `json:"code"`
