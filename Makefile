@@ -109,7 +109,7 @@ test: build servers ## everything that must pass, on real servers; TURNS=3 leave
 	cd test && $(GO) test -count 1 ./chart # templates are outside of the module, so their changes are not seen otherwise
 
 # Packages whose goroutines share memory. The detector needs cgo, and makes programs several times slower.
-RACE_PACKAGES = ./internal/agent/... ./internal/agentapi/... ./internal/wrapper/... ./internal/operator/cluster ./internal/operator/kube \
+RACE_PACKAGES = ./internal/agent/... ./internal/agentapi/auth/... ./internal/agentapi/httpserver ./internal/wrapper/... ./internal/operator/cluster ./internal/operator/kube \
   ./internal/operator/sidecars ./internal/operator/metrics ./internal/engine/fetch ./internal/engine/replay ./internal/engine/upload \
   ./internal/store/parts ./internal/store/retry ./internal/store/metered ./internal/store/dial
 

@@ -189,7 +189,7 @@ func TestAnEtcdWithUsersAndClientCertificatesIsBackedUpAndKeepsItsUsers(t *testi
 	if !report.AuthEnabled {
 		t.Error("the report does not say that users are kept")
 	}
-	says(t, w.succeeds("restore", append([]string{"--data-dir=" + filepath.Join(t.TempDir(), "again")}, alone...)...), "auth", "not in deltas")
+	says(t, w.succeeds("restore", append([]string{"--data-dir=" + filepath.Join(t.TempDir(), "again")}, alone...)...), "auth", "later changes are lost")
 
 	e := stores.RunEtcd(t, stores.EtcdOptions{DataDir: dir})
 	if _, err := connect(t, e).Get(ctx, "/registry/"); !errors.Is(err, rpctypes.ErrUserEmpty) {

@@ -215,7 +215,7 @@ func TestTasksCopyBackups(t *testing.T) {
 	})
 
 	t.Run("what is wrong is said, and mended it goes on", func(t *testing.T) {
-		s.make(t, "itself", `{sourceStore: {provider: aws, container: one, prefix: p}, targetStore: {provider: S3, container: one, prefix: /p}}`)
+		s.make(t, "itself", `{sourceStore: {provider: aws, container: one, prefix: p}, targetStore: {provider: S3, container: one, prefix: p//}}`)
 		p.await(t, s.is("itself", "Succeeded=False StoreInvalid", "spec.targetStore is the same place as spec.sourceStore: name another container or prefix"))
 		s.patch(t, "itself", `{"spec":{"targetStore":{"prefix":"q"}}}`)
 		p.await(t, s.is("itself", "Succeeded=False Copying", ""))

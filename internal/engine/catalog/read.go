@@ -62,21 +62,32 @@ var errFound = errors.New("found")
 // that holds none. Credentials that may not list there say nothing about it.
 func (r *reading) mistaken(ctx context.Context, prefix snapshot.Prefix) error {
 	for _, other := range prefix.Mistaken() {
-		err := r.store.List(ctx, string(other), func(o store.Object) error {
-			r.progress.add(func(p *Progress) { p.Listed++ })
-			if key, err := snapshot.ParseKey(other, o.Key); err == nil && !o.Marker && o.Size > 0 && key.Object == snapshot.SnapshotObject {
-				return errFound
-			}
-			return nil
-		})
+		err := r.hasSnapshot(ctx, other)
 		switch {
 		case errors.Is(err, errFound):
+			// A store may drop the leading slash: then both are one place, where the first full came just now.
+			if err := r.hasSnapshot(ctx, prefix); errors.Is(err, errFound) {
+				return errChanged
+			} else if err != nil {
+				return err
+			}
 			return fmt.Errorf("%w: none are below %q, but there are some below %q; set the prefix to %q to use them, or choose one that differs by more", ErrMistaken, prefix, other, other)
 		case err != nil && !errors.Is(err, store.ErrForbidden) && !errors.Is(err, store.ErrUnsupported):
 			return err
 		}
 	}
 	return nil
+}
+
+// hasSnapshot returns errFound if there is a snapshot with content below prefix.
+func (r *reading) hasSnapshot(ctx context.Context, prefix snapshot.Prefix) error {
+	return r.store.List(ctx, string(prefix), func(o store.Object) error {
+		r.progress.add(func(p *Progress) { p.Listed++ })
+		if key, err := snapshot.ParseKey(prefix, o.Key); err == nil && !o.Marker && o.Size > 0 && key.Object == snapshot.SnapshotObject {
+			return errFound
+		}
+		return nil
+	})
 }
 
 // explain reads everything that says more about the items. Manifests come first, because a

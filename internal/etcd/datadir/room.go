@@ -57,7 +57,11 @@ func (r *reserve) take(n int64) error {
 		return err
 	}
 	if free < n {
-		return fmt.Errorf("%w: %d MB are to stay free in %s, and are about to be written to; free some, or name another directory for temporary files", ErrNoRoom, r.keep/1_000_000, r.dir)
+		kept := ""
+		if r.keep > 0 {
+			kept = fmt.Sprintf(", where %d MB stay free", r.keep/1_000_000)
+		}
+		return fmt.Errorf("%w: no space left in %s%s; free some, or name another directory for temporary files", ErrNoRoom, r.dir, kept)
 	}
 	r.left = min(free, max(n, reserveStep)) - n
 	return nil

@@ -60,7 +60,7 @@ func TestABombIsNotUnpacked(t *testing.T) {
 	}{
 		"more than its manifest claims":         {size: 1 << 40, claimed: 64 * mb, free: 1 << 50, wantErr: ErrBaseSize, wantMost: 65 * mb},
 		"claims more than is free":              {size: 1 << 40, claimed: 1 << 40, free: 500 * mb, wantErr: ErrNoRoom, wantText: "Full-1 unpacks to 1099511 MB", wantMost: 2 * mb},
-		"claims nothing":                        {size: 1 << 40, free: 300 * mb, wantErr: ErrNoRoom, wantText: "are to stay free", wantMost: 250 * mb},
+		"claims nothing":                        {size: 1 << 40, free: 300 * mb, wantErr: ErrNoRoom, wantText: "134 MB stay free", wantMost: 250 * mb},
 		"zeros alone":                           {size: 1 << 40, claimed: 1 << 40, free: 1 << 50, zeros: true, wantErr: ErrNotEtcd, wantMost: 16 * mb},
 		"claims more than is there, and is not": {size: 10 * mb, claimed: 20 * mb, free: 500 * mb, wantErr: ErrBaseNoTrailer, wantMost: 10 * mb},
 	} {

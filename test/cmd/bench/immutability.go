@@ -22,6 +22,7 @@ import (
 	"druid.internal/druid/internal/backup/immutability"
 	"druid.internal/druid/internal/backup/retention"
 	"druid.internal/druid/internal/backup/snapshot"
+	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/collector"
 	"druid.internal/druid/internal/engine/extender"
 	"druid.internal/druid/internal/etcd/codec"
@@ -358,6 +359,21 @@ func extend(ctx context.Context, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(told)
 }
 
+// proveListed takes the newest chain of a lineage for proven: what is measured is the collection, and the
+// objects hold no databases.
+func proveListed(_ context.Context, tl timeline.Timeline, id snapshot.LineageID) (retention.Proof, []string, error) {
+	l, _ := tl.Lineage(id)
+	c, found := l.NewestChain()
+	if !found {
+		return retention.Proof{}, nil, nil
+	}
+	var deltas []timeline.Snapshot
+	for _, d := range c.Deltas {
+		deltas = append(deltas, d.Snapshot)
+	}
+	return retention.NewProof(c.Base, deltas, c.End, time.Now()), nil, nil
+}
+
 // collect removes all but the newest fulls and their deltas.
 func collect(ctx context.Context, args []string) error {
 	if err := arguments(args, 3); err != nil {
@@ -368,7 +384,7 @@ func collect(ctx context.Context, args []string) error {
 		return err
 	}
 	defer s.CloseIdle()
-	c := collector.New(s, s, collector.Options{Prefix: prefix, LocksLast: true, Policy: retention.Policy{
+	c := collector.New(s, s, collector.Options{Prefix: prefix, LocksLast: true, Prove: proveListed, Policy: retention.Policy{
 		Keep: retention.Counts{Last: int(keep)}, DeltaRetention: time.Duration(keep*perStream)*time.Minute + 12*time.Hour}})
 	plan, err := c.Plan(ctx)
 	if err != nil {

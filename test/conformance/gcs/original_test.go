@@ -2,6 +2,7 @@ package gcs_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,12 +14,14 @@ import (
 	"time"
 
 	"druid.internal/druid/internal/backup/retention"
+	"druid.internal/druid/internal/backup/snapshot"
 	"druid.internal/druid/internal/backup/timeline"
 	"druid.internal/druid/internal/engine/catalog"
 	"druid.internal/druid/internal/engine/collector"
 	"druid.internal/druid/internal/engine/enginetest"
 	"druid.internal/druid/internal/engine/replay"
 	"druid.internal/druid/internal/engine/restorer"
+	"druid.internal/druid/internal/engine/verifier"
 	"druid.internal/druid/internal/etcd/datadir"
 	"druid.internal/druid/internal/store"
 	"druid.internal/druid/test/stores"
@@ -70,7 +73,10 @@ func TestComponentsOfTheOriginalsUploadsHinderNothingAndAreCollected(t *testing.
 			wantRestorable(t, s)
 
 			keep := collector.Options{Prefix: enginetest.Prefix, Now: server.Shim.Now,
-				Policy: retention.Policy{Method: retention.LimitBased, MaxBackups: 1}}
+				Policy: retention.Policy{Method: retention.LimitBased, MaxBackups: 1},
+				Prove: func(ctx context.Context, tl timeline.Timeline, id snapshot.LineageID) (retention.Proof, []string, error) {
+					return verifier.Prove(ctx, verifier.Request{ScratchDir: t.TempDir(), From: replay.Options{Store: s, Timeline: tl, Lineage: &id}})
+				}}
 			blocked := collect(t, s, keep)
 			if n := blocked.Total(collector.Deleted).Objects; n != 0 {
 				t.Errorf("%d objects were deleted under their lock: %+v", n, blocked.Outcomes)
