@@ -15,13 +15,17 @@ import (
 // neither etcd nor this package made.
 var ErrForeign = errors.New("directory holds other files than those of an etcd data directory")
 
+// rebuildScratch matches the directory for temporary files of a rebuild, which a killed restore leaves in the
+// unfinished directory.
+const rebuildScratch = "etcdbrctl-scratch-rebuild-*"
+
 // What etcd and this package make in a data directory and in the unfinished one beside it, by the path
 // below it. The log and the snapshots may lie elsewhere, behind a symbolic link.
 var (
 	ownDirectories = []string{
 		"member", "member/snap", "member/wal", "member/wal.tmp", "member/wal.broken.*",
 		"fixtures", "fixtures/client", "fixtures/peer", // certificates of --auto-tls and --peer-auto-tls
-		"rebuild-*",
+		rebuildScratch,
 	}
 	ownFiles = []string{
 		".touch", "member/.touch", "member/snap/.touch", "member/wal/.touch", // etcd tries whether it can write
@@ -31,7 +35,7 @@ var (
 		"member/wal.*/*.wal", "member/wal.*/[01].tmp",
 		"fixtures/*/cert.pem", "fixtures/*/key.pem",
 		IdentityFile, "member/.druid-lineage.json-*",
-		"rebuild-*/base", "rebuild-*/marks-*", "rebuild-*/records-*",
+		rebuildScratch + "/lock", rebuildScratch + "/base", rebuildScratch + "/marks-*", rebuildScratch + "/records-*",
 	}
 )
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"druid.internal/druid/internal/etcd/scratchdir"
 )
 
 // put makes the file path with a content that is easy to recognise.
@@ -183,8 +185,15 @@ func TestFilesOfEtcdAreNotForeign(t *testing.T) {
 	} {
 		put(t, filepath.Join(dir, left))
 	}
+	scratch, _, err := scratchdir.Make(dir, "rebuild") // of a restore that was killed
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []string{"base", "marks-1", "records-2"} {
+		put(t, filepath.Join(scratch, left))
+	}
 	c, err := survey(dir, ".")
-	if err != nil || c.Files < 12 {
+	if err != nil || c.Files < 16 {
 		t.Errorf("got %+v, %v", c, err)
 	}
 }

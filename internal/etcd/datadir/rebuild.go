@@ -152,12 +152,11 @@ func Rebuild(ctx context.Context, src Source, o Options, out string) (*Report, e
 
 // rebuildWith is Rebuild with the records of a new membership; nil keeps those of the base.
 func rebuildWith(ctx context.Context, src Source, o Options, out string, m *membershipRecords) (_ *Report, err error) {
-	beside := o.ScratchDir == ""
 	if o, err = o.complete(out); err != nil {
 		return nil, err
 	}
 	defer func() { err = noRoom(err) }()
-	scratch, remove, err := makeScratch(o.ScratchDir, beside)
+	scratch, remove, err := scratchdir.Make(o.ScratchDir, "rebuild")
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
@@ -180,15 +179,6 @@ func rebuildWith(ctx context.Context, src Source, o Options, out string, m *memb
 		return nil, err
 	}
 	return &r.report, nil
-}
-
-// makeScratch makes a directory in parent. One beside the result of a restore is removed with that by the next restore.
-func makeScratch(parent string, beside bool) (dir string, remove func() error, err error) {
-	if !beside {
-		return scratchdir.Make(parent, "rebuild")
-	}
-	dir, err = os.MkdirTemp(parent, "rebuild-*")
-	return dir, func() error { return os.RemoveAll(dir) }, err
 }
 
 // complete fills in the defaults.
